@@ -30,6 +30,7 @@ mod tier;
 use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening::open;
 use slmdb_engine::{Capabilities, repair};
+use slmdb_table::TableForm;
 
 pub use crate::options::LabOptions;
 use crate::recovery::open::LabOpening;
@@ -40,6 +41,7 @@ pub const KIND: EngineKind = EngineKind {
     name: "lab",
     capabilities: Capabilities::LEVELED,
     threads: tier::THREADS,
+    table_form: TableForm::ByPlace,
     check_pool: space::check_pool,
     own_files: |_| Ok(Vec::new()),
     open: open::<LabOpening>,

@@ -3,32 +3,11 @@
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::space::allowance::Grant;
-use slmdb_engine::space::reserve::longest_file;
 use slmdb_engine::space::smallest_pool;
 use slmdb_env::Result;
-use slmdb_manifest::{MediumKind, StoreState};
+use slmdb_manifest::MediumKind;
 use slmdb_pmem::{AnyMedium, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
-
-/// How many table files a compaction for space may need at once. The oldest run file stays until all of it has gone to
-/// level 1, and one file there is written anew with a part of it. Or a file of an upper level stays while it is merged with
-/// one of the level below.
-pub(crate) const OUTPUTS_FOR_SPACE: u64 = 2;
-
-/// An output may have this part of all table files, or be as long as a MemTable's.
-const PART_OF_ALL: u64 = 32;
-/// The last output of a merge may be longer by this part.
-const LONGER_PART: u64 = 4;
-
-/// How long a table file may be for which there is a reserve, and how long outputs of compactions should be, in bytes. Longer
-/// outputs would need so large a reserve that they come only when there is much else.
-pub(crate) fn outputs(options: &Options, state: &StoreState) -> (u64, u64) {
-    let lengths = || state.files.values().map(|file| file.length_bytes);
-    let all_bytes: u64 = lengths().sum();
-    let output_bytes = options.compaction.table_file_bytes.min(options.memtable_bytes.max(all_bytes / PART_OF_ALL));
-    let usual_bytes = output_bytes.min(all_bytes);
-    (longest_file(options, lengths()).max(usual_bytes + usual_bytes / LONGER_PART), output_bytes)
-}
 
 /// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write.
 pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {

@@ -13,6 +13,7 @@ use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
 use slmdb_levels::jobs::level_jobs::LevelsState;
+use slmdb_levels::jobs::outputs::{OUTPUTS_FOR_SPACE, outputs};
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
@@ -21,7 +22,7 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 
 use crate::level_zero::{LevelZero, deletes_below};
 use crate::options::LabOptions;
-use crate::space::{OUTPUTS_FOR_SPACE, outputs, reserve};
+use crate::space::reserve;
 use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
 
 /// Level 1 has so many runs at least, when it is full,

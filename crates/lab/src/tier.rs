@@ -21,7 +21,7 @@ use slmdb_engine::store::store::Store;
 use slmdb_engine::store::tier::{Moment, Tier};
 use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
-use slmdb_levels::{Run, TableRun};
+use slmdb_levels::live_bytes;
 use slmdb_manifest::FileRecord;
 use slmdb_pmem::ExtentKind;
 
@@ -132,16 +132,7 @@ impl LabTier {
     /// more than that, what level 0 leads to.
     /// LOCKS: catalog
     fn live_bytes(&self) -> u64 {
-        let version = self.state.levels.current();
-        let everything = (Bound::Unbounded, Bound::Unbounded);
-        let deepest = version.deepest_level(everything).unwrap_or(0);
-        let is_alone = |level: u8, run: &TableRun| {
-            let record = run.record();
-            let range = (Bound::Included(&record.smallest_key[..]), Bound::Included(&record.largest_key[..]));
-            (level + 1..=deepest).all(|below| version.overlapping(below, range).is_empty())
-        };
-        let of_levels = version.runs().filter(|(level, run)| is_alone(*level, run)).map(|(_, run)| run.record().bytes);
-        let (of_levels, means) = (of_levels.sum::<u64>(), self.reader.mean_entry_bytes());
+        let (of_levels, means) = (live_bytes(&self.state.levels.current()), self.reader.mean_entry_bytes());
         let live = self.state.level_zero.live();
         let of_level_zero: f64 =
             live.iter().map(|(file, &records)| means.get(file).copied().unwrap_or(0.0) * records as f64).sum();

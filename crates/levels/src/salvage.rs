@@ -26,7 +26,7 @@ use slmdb_table::{EntryKind, Gap, SalvagedPart, Slice, TableBuilder, TableCursor
 pub fn save_level_files(repair: &mut Repair) -> Result<()> {
     let mut damaged = std::mem::take(&mut repair.damaged_tables);
     // The deepest first: upper ones ask those below what they have.
-    damaged.sort_by_key(|table| std::cmp::Reverse(table.record.level));
+    damaged.sort_by_key(|table| (std::cmp::Reverse(table.record.level), table.record.highest_sequence));
     damaged.iter().try_for_each(|table| save(repair, table))
 }
 
@@ -94,7 +94,7 @@ fn deletes_for(repair: &Repair, table: &DamagedTable, gaps: &[Gap]) -> Result<Ve
     let mut hidden = LostKeys::new();
     for gap in gaps.iter().filter(|gap| gap.knows_keys()) {
         let mut seen = HashSet::new();
-        for (level, number) in deeper_files(&repair.state, table.record.level) {
+        for (level, number) in deeper_files(&repair.state, &table.record) {
             let record = &repair.state.files[&number];
             let order = &repair.options.comparator;
             let overlaps = order.is_from(&record.largest_key, gap.from.as_ref().map(Vec::as_slice))
@@ -106,7 +106,7 @@ fn deletes_for(repair: &Repair, table: &DamagedTable, gaps: &[Gap]) -> Result<Ve
         }
     }
     // What upper levels have anew is hidden already.
-    for (&number, _) in repair.state.files.iter().filter(|(_, record)| record.level < table.record.level) {
+    for (&number, _) in repair.state.files.iter().filter(|(_, record)| is_above(record, &table.record)) {
         match repair.open_table(number) {
             Ok(upper) => repair.take_out_replaced_in(&upper, &mut hidden)?,
             Err(Error::Corruption { .. }) => {}
@@ -125,12 +125,18 @@ fn deletes_for(repair: &Repair, table: &DamagedTable, gaps: &[Gap]) -> Result<Ve
     Ok(deletes)
 }
 
-/// The files of deeper levels, upper ones first.
-fn deeper_files(state: &StoreState, level: u8) -> Vec<(u8, u32)> {
-    let deeper = state.files.iter().filter(|(_, record)| record.level > level);
-    let mut files: Vec<(u8, u32)> = deeper.map(|(&number, record)| (record.level, number)).collect();
+/// The files below this one, upper levels first. On level 0 older files are below newer ones.
+fn deeper_files(state: &StoreState, record: &FileRecord) -> Vec<(u8, u32)> {
+    let deeper = state.files.iter().filter(|(_, other)| is_above(record, other));
+    let mut files: Vec<(u8, u32)> = deeper.map(|(&number, other)| (other.level, number)).collect();
     files.sort_unstable();
     files
+}
+
+/// Whether readers ask a file before another one.
+fn is_above(record: &FileRecord, other: &FileRecord) -> bool {
+    let is_newer = record.level == 0 && record.lowest_sequence > other.highest_sequence;
+    record.level < other.level || (record.level == other.level && is_newer)
 }
 
 /// Collects the puts of a deeper file whose keys a gap may have had.

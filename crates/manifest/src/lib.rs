@@ -35,7 +35,7 @@ pub use apply::NUMBERS_MAX;
 pub use dump::dump;
 pub use edit::Edit;
 pub use format::MAGIC;
-pub use log::{FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
+pub use log::{Excess, FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
 pub use state::{
     ArenaRecord, Counters, EngineSection, FileRecord, Home, MediumKind, MediumRecord, StoreState, UnfinishedRepair,
 };

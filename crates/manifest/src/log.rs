@@ -30,6 +30,19 @@ const LONG_TIMES: u64 = 8;
 /// On a full disk it is long sooner.
 const LONG_BYTES_MIN_WHEN_FULL: u64 = 16 << 10;
 const LONG_TIMES_WHEN_FULL: u64 = 2;
+/// So small a part is no [excess](Excess::Any).
+const ANY_PART: u64 = 8;
+
+/// What a log has beyond what its state takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// A multiple of that.
+    Usual,
+    /// More than a full disk should be asked for.
+    OnFullDisk,
+    /// Anything that is worth writing a new one, where its space is needed at once.
+    Any,
+}
 
 /// The MANIFEST of a store that is open for writing.
 #[derive(Debug)]
@@ -236,17 +249,21 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether the log has grown to a multiple of what its state takes; or to more than a full disk should be asked for, if it is full.
-    pub fn is_long(&self, disk_is_full: bool) -> bool {
+    /// Whether the log has so much beyond what its state takes.
+    pub fn is_long(&self, excess: Excess) -> bool {
         let long_when_full_bytes = LONG_BYTES_MIN_WHEN_FULL.max(LONG_TIMES_WHEN_FULL * self.begun_bytes);
-        self.end >= self.long_bytes || (disk_is_full && self.end >= long_when_full_bytes)
+        match excess {
+            Excess::Usual => self.end >= self.long_bytes,
+            Excess::OnFullDisk => self.end >= self.long_bytes.min(long_when_full_bytes),
+            Excess::Any => self.end - self.end / ANY_PART > payload::encode_state(&self.state).len() as u64,
+        }
     }
 
     /// [Renews](Manifest::renew) a log that [is long](Manifest::is_long); says whether it has. What there is
     /// no space for now, or what lacks something else, is tried again when the log is a quarter longer; or at the next record that finds
     /// the disk full.
-    pub fn renew_if_long(&mut self, env: &dyn Env, disk_is_full: bool) -> Result<bool> {
-        if !self.is_long(disk_is_full) {
+    pub fn renew_if_long(&mut self, env: &dyn Env, excess: Excess) -> Result<bool> {
+        if !self.is_long(excess) {
             return Ok(false);
         }
         match self.renew(env) {

@@ -69,6 +69,7 @@ pub const KIND: EngineKind = EngineKind {
     name: "slm",
     capabilities: Capabilities::INDEXED,
     threads: tier::THREADS,
+    table_form: slmdb_table::TableForm::ByPlace,
     check_pool: space::smallest_pool::check_pool,
     own_files: manifest_section::own_files,
     open: open::<SlmOpening>,

@@ -12,6 +12,8 @@ pub const ENGINES: &[&EngineKind] = &[
     &slmdb_slm::KIND,
     #[cfg(feature = "lab")]
     &slmdb_lab::KIND,
+    #[cfg(feature = "tlsm")]
+    &slmdb_tlsm::KIND,
 ];
 
 /// The names of these.

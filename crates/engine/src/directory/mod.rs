@@ -13,6 +13,7 @@ use std::sync::Arc;
 use slmdb_env::Result;
 use slmdb_manifest::{MediumKind, StoreState};
 use slmdb_pmem::AnyMedium;
+use slmdb_table::TableForm;
 
 use crate::{Capabilities, Engine, Options, RepairProgress, RepairReport};
 
@@ -25,6 +26,8 @@ pub struct EngineKind {
     pub capabilities: Capabilities,
     /// The names of its background threads, beside those that every store has.
     pub threads: &'static [&'static str],
+    /// The form of the table files that MemTables become.
+    pub table_form: TableForm,
     /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in
     /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,
@@ -49,6 +52,7 @@ const ANY: EngineKind = EngineKind {
     name: "any",
     capabilities: Capabilities::INDEXED,
     threads: &[],
+    table_form: TableForm::ByPlace,
     check_pool: |_, _, _| Ok(()),
     own_files: |_| Ok(Vec::new()),
     open: |_, _, _| unreachable!("no store is opened"),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
+use slmdb_manifest::{Counters, Edit, Excess, Manifest, StoreState};
 use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
@@ -149,7 +149,7 @@ impl Catalog {
         if appended.is_ok() {
             self.table_bytes.store(table_bytes, Ordering::Relaxed);
             debug_assert_eq!(table_bytes, sum_of_lengths(manifest.state()), "{edit:?}");
-            appended = self.renew_if_long(manifest, records_bytes);
+            appended = self.renew_if_long(manifest, records_bytes, self.excess());
         }
         self.note_manifest(manifest);
         let may_be_tried_again =
@@ -191,21 +191,25 @@ impl Catalog {
     /// records if there is as much. On a full disk a shorter one counts as long already, and the new one may take the
     /// reserve's space. The space of the long one then fills the reserve again.
     /// LOCKS: catalog (held); reserve, reserved file
-    fn renew_if_long(&self, manifest: &mut Manifest, records_bytes: u64) -> Result<()> {
-        let is_full = self.disk_is_full.load(Ordering::Relaxed);
-        if !manifest.is_long(is_full) {
+    fn renew_if_long(&self, manifest: &mut Manifest, records_bytes: u64, excess: Excess) -> Result<()> {
+        if !manifest.is_long(excess) {
             return Ok(());
         }
-        if is_full {
+        if excess != Excess::Usual {
             // The record is written, so the caller must not get an error that says nothing has happened.
             self.reserve.give(manifest.length_bytes(), Purpose::Manifest).or_else(or_later)?;
         }
-        if !manifest.renew_if_long(&*self.context.env, is_full)? {
+        if !manifest.renew_if_long(&*self.context.env, excess)? {
             return Ok(());
         }
         self.count_written(manifest.length_bytes());
         manifest.reserve(records_bytes).map(|()| 0).or_else(or_later)?;
         self.reserve.fill().map(|()| 0).or_else(or_later).map(drop)
+    }
+
+    /// What is too long for a MANIFEST now.
+    fn excess(&self) -> Excess {
+        if self.disk_is_full.load(Ordering::Relaxed) { Excess::OnFullDisk } else { Excess::Usual }
     }
 
     fn count_written(&self, bytes: u64) {
@@ -233,7 +237,7 @@ impl Catalog {
         }
         if matches!(provided, Err(Error::Full { .. })) {
             self.disk_is_full.store(true, Ordering::Relaxed);
-            self.renew_if_long(manifest, bytes)?;
+            self.renew_if_long(manifest, bytes, Excess::OnFullDisk)?;
             provided = self.reserve.give_while_full(bytes, Purpose::Others, || manifest.reserve(bytes));
         }
         self.note_manifest(manifest);
@@ -268,7 +272,7 @@ impl Catalog {
             }
         };
         let mut done = attempt();
-        if matches!(done, Err(Error::Full { .. })) && self.renew_on_a_full_disk()? {
+        if matches!(done, Err(Error::Full { .. })) && self.renew_on_a_full_disk(Excess::OnFullDisk)? {
             done = attempt();
         }
         if done.is_ok() {
@@ -281,7 +285,7 @@ impl Catalog {
     /// takes its length twice: the reserve keeps as much back for a new one. And while it has space of its own for the
     /// records to come, no record finds out that the disk is full.)
     /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
-    fn renew_on_a_full_disk(&self) -> Result<bool> {
+    pub fn renew_on_a_full_disk(&self, excess: Excess) -> Result<bool> {
         // Then a compaction has the space that is missing, and brings it back.
         if self.reserve.is_taken() {
             return Ok(false);
@@ -291,7 +295,7 @@ impl Catalog {
         let CatalogState::Manifest(manifest) = &mut *catalog else { return Ok(false) };
         self.disk_is_full.store(true, Ordering::Relaxed);
         let before_bytes = manifest.length_bytes();
-        let renewed = self.renew_if_long(manifest, records_bytes);
+        let renewed = self.renew_if_long(manifest, records_bytes, excess);
         self.note_manifest(manifest);
         renewed.map(|()| manifest.length_bytes() < before_bytes)
     }

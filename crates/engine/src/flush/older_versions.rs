@@ -40,10 +40,11 @@ pub struct OlderDelete {
 
 impl OlderVersions {
     /// Writes the entries of a MemTable that belong into its table file, in its order: the newest version of each key,
-    /// and what snapshots at these moments see otherwise.
+    /// and what snapshots at these moments see otherwise. Older deletes only if `writes_deletes`; else they are noted.
     pub fn write(
         memtable: &MemTable<AnyMedium>,
         moments: Vec<u64>,
+        writes_deletes: bool,
         mut write: impl FnMut(&MemTableEntry<'_>) -> Result<()>,
     ) -> Result<OlderVersions> {
         let mut older = OlderVersions { moments, ..OlderVersions::default() };
@@ -55,7 +56,7 @@ impl OlderVersions {
         for entry in memtable.all_entries() {
             match newer.filter(|newer| newer.key == entry.key) {
                 Some(newer) if older.is_seen(entry.sequence, newer.sequence) => {
-                    if entry.kind == EntryKind::Put {
+                    if entry.kind == EntryKind::Put || writes_deletes {
                         write(&entry)?;
                         older.replaced_at.push(newer.sequence);
                     } else {

@@ -7,7 +7,6 @@ use slmdb_manifest::ArenaRecord;
 use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::log::{ExpectedSequence, Reading};
 use slmdb_structures::memtable::{MemTable, replay};
-use slmdb_table::TableForm;
 
 use super::Repair;
 use crate::Loss;
@@ -106,7 +105,7 @@ impl Repair {
         if !memtable.newest_entries().any(|entry| entry.sequence > flushed_through) {
             return Ok(());
         }
-        let (number, mut builder) = self.new_table(TableForm::default())?;
+        let (number, mut builder) = self.new_table(self.form)?;
         for entry in memtable.newest_entries().filter(|entry| entry.sequence > flushed_through) {
             builder.add(entry.key, entry.sequence, entry.kind, entry.value)?;
             self.report.memtable_entries_saved += 1;

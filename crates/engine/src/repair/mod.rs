@@ -30,6 +30,7 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, StoreState};
 use slmdb_pmem::AnyMedium;
+use slmdb_table::TableForm;
 
 pub use losses::LostKeys;
 pub use tables::DamagedTable;
@@ -84,6 +85,8 @@ pub struct Repair {
     pub damaged_tables: Vec<DamagedTable>,
     /// How many of a file's entries counted, for what is told of one that is lost.
     entries_that_counted: fn(&FileRecord) -> u64,
+    /// The form of the table files that MemTables become.
+    form: TableForm,
     /// Table files that the store gives up, and the numbers of the files that have what could be read of them.
     given_up: Vec<(u32, FileRecord)>,
     replacements: Vec<u32>,
@@ -136,6 +139,7 @@ impl Repair {
             report: RepairReport::default(),
             damaged_tables: Vec::new(),
             entries_that_counted,
+            form: engine.table_form,
             given_up: Vec::new(),
             replacements: Vec::new(),
             aside: Vec::new(),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::StoreState;
+use slmdb_manifest::{Excess, StoreState};
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
 use super::allowance::{Grant, kept_for_deletes, table_bytes};
@@ -140,15 +140,26 @@ impl SpaceController {
         let file_bytes = table_bytes(&self.context.options, allowance);
         let on_disk = match from {
             TakenFrom::FreeSpace => self.catalog.while_whole(file_bytes, || space.raise(file_bytes)),
-            TakenFrom::Reserve => self.catalog.provide_for_flushes().and_then(|()| {
-                let more_bytes = file_bytes.saturating_sub(space.length_bytes());
-                self.catalog.reserve.give_while_full(more_bytes, Purpose::Others, || space.raise(file_bytes))
-            }),
+            TakenFrom::Reserve => match self.take_from_reserve(file_bytes, space) {
+                // The reserve keeps as much as the MANIFEST has back for a new one.
+                Err(Error::Full { .. }) if self.catalog.renew_on_a_full_disk(Excess::Any)? => {
+                    self.take_from_reserve(file_bytes, space)
+                }
+                taken => taken,
+            },
         };
         if on_disk.is_err() {
             self.change_grant(generation, before)?;
         }
         on_disk
+    }
+
+    /// Takes the disk space of a MemTable for deletes from what is reserved for these.
+    /// LOCKS: catalog, reserve, reserved file
+    fn take_from_reserve(&self, file_bytes: u64, space: &ReservedFile) -> Result<()> {
+        self.catalog.provide_for_flushes()?;
+        let more_bytes = file_bytes.saturating_sub(space.length_bytes());
+        self.catalog.reserve.give_while_full(more_bytes, Purpose::Others, || space.raise(file_bytes))
     }
 
     /// Sets aside the part of [`SpaceController::grant`] that is in the pool. Returns what it was before.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::{Env, Error, Result};
-use slmdb_manifest::{Edit, StoreState};
+use slmdb_manifest::{Edit, EngineSection, StoreState};
 use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::{AnyMedium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
@@ -221,6 +221,7 @@ impl Opening for MapOpening {
         name: "map",
         capabilities: Capabilities::INDEXED,
         threads: &["slmdb-flush"],
+        table_form: slmdb_table::TableForm::ByPlace,
         check_pool: |_, _, _| Ok(()),
         own_files: |_| Ok(Vec::new()),
         open: super::opening::open::<MapOpening>,
@@ -411,5 +412,41 @@ fn a_full_disk_takes_deletes_and_no_puts() {
     }
     env.set_capacity(CAPACITY_BYTES);
     store.write(&put("another", "value"), false).unwrap();
+    store.close().unwrap();
+}
+
+/// The reserve kept as much back for a new MANIFEST as the old one had, although that was written for much longer keys.
+#[test]
+fn a_manifest_longer_than_its_state_takes_no_delete_its_space() {
+    const CAPACITY_BYTES: u64 = 1 << 30;
+    const LONG_BYTES: usize = 300 << 10;
+    let env = MemoryEnv::new();
+    let section = |bytes: Vec<u8>| Edit { engine_section: EngineSection::from([(1, bytes)]), ..Edit::default() };
+    let store = open_in(&env);
+    store.shared.parts.catalog.commit(|_| section(vec![7; LONG_BYTES])).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let store = open_in(&env);
+    let Parts { catalog, writes, .. } = &*store.shared.parts;
+    catalog.commit(|_| section(Vec::new())).unwrap();
+    for number in 0..100 {
+        store.write(&put(&format!("key {number}"), "value"), false).unwrap();
+    }
+    catalog.reserve.discard().unwrap();
+    env.set_capacity(CAPACITY_BYTES);
+    let set_aside_bytes = writes.memtables.lock().active.as_ref().unwrap().space.as_ref().unwrap().length_bytes();
+    let free_bytes = env.available_bytes(Path::new("/db")).unwrap() + set_aside_bytes;
+    env.set_capacity(CAPACITY_BYTES - free_bytes + LONG_BYTES as u64 / 2);
+
+    for number in 0..100 {
+        let mut delete = WriteBatch::new();
+        delete.delete(format!("key {number}")).unwrap();
+        store.write(&delete, false).unwrap_or_else(|error| panic!("delete {number}: {error}"));
+        if number % 30 == 0 {
+            store.flush().unwrap();
+        }
+    }
+    env.set_capacity(CAPACITY_BYTES);
+    assert!((0..100).all(|number| !store.contains_key(format!("key {number}").as_bytes()).unwrap()));
     store.close().unwrap();
 }

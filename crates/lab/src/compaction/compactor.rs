@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{CompactionPolicy, lock_order};
 use slmdb_env::{Error, Result};
-use slmdb_levels::jobs::level_jobs::{INPUTS, LevelJobs};
+use slmdb_levels::jobs::level_jobs::{Compacted, INPUTS, LevelJobs};
 use slmdb_sync::scheduled::Mutex;
 
 use super::pace::LevelZeroPace;
@@ -29,7 +29,7 @@ impl Compactor {
     pub(crate) fn new(store: Arc<Parts>, state: Arc<LabState>, pace: Arc<LevelZeroPace>) -> Compactor {
         let on_change = {
             let pace = pace.clone();
-            move || pace.set()
+            move |_: &Compacted| pace.set()
         };
         Compactor {
             levels: LevelJobs::new(store.clone(), state.clone(), on_change),
@@ -47,15 +47,7 @@ impl Compactor {
             Some(wanted) => self.compact_for_space(wanted),
             None => self.compact_what_is_due(),
         };
-        // A reader that held the levels does not say when it lets go of them.
-        let idle = || {
-            if self.store.obsolete.remove_unpinned()
-                && let Err(error) = self.store.gave_space_back(None)
-            {
-                tracing::warn!(%error, "the reserve is not full");
-            }
-        };
-        self.store.run_compactions(&self.state.compactions, compact, idle);
+        self.store.run_compactions(&self.state.compactions, compact, || self.levels.look_for_unpinned());
     }
 
     /// Level 0 comes first.

@@ -2,7 +2,7 @@
 //!
 //! Leaf scans free run files only when nearly all of a tree has gone. So where the disk is full, the oldest run file is
 //! taken by *file scan*, one part after the other; it goes with the last of them. The reserve has as much as that takes
-//! ([`crate::space::OUTPUTS_FOR_SPACE`]). When level 0 is empty, [the levels](slmdb_levels::jobs::for_space) give back what they
+//! ([`slmdb_levels::jobs::outputs::OUTPUTS_FOR_SPACE`]). When level 0 is empty, [the levels](slmdb_levels::jobs::for_space) give back what they
 //! can.
 
 use std::ops::Bound;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::flush::older_versions::OlderVersions;
-use slmdb_engine::flush::table_file::{give_up_table, write_table};
+use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::store::flush::FlushedFile;
@@ -87,7 +87,7 @@ impl Flush {
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.state.level_zero.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
-        match write_table(&self.store.context, immutable, number, moments) {
+        match write_table(&self.store.context, immutable, number, moments, Form::default()) {
             Ok((finished, older)) => {
                 let record = run_file_record(&finished.properties, finished.length_bytes);
                 Ok(RunFile { number, record, keys: finished.keys, older })

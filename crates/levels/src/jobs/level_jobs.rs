@@ -61,6 +61,19 @@ pub struct Inflow<'s> {
     pub source: Box<dyn FnOnce(usize) -> Box<dyn EntrySource> + 's>,
 }
 
+/// What a compaction of levels has done.
+#[derive(Debug, Clone, Copy)]
+pub struct Compacted {
+    /// The level that inputs have left.
+    pub from: u8,
+    /// How many bytes have left it.
+    pub left_bytes: u64,
+    /// How many bytes were written.
+    pub written_bytes: u64,
+    /// How long that took, in nanoseconds.
+    pub took_ns: u64,
+}
+
 /// Compactions whose inputs are runs of levels.
 pub struct LevelJobs<S: LevelsState> {
     /// The store.
@@ -70,12 +83,16 @@ pub struct LevelJobs<S: LevelsState> {
     /// The files that can't be read. They are left alone until the next opening.
     pub unreadable: UnreadableFiles,
     /// Called when levels have changed.
-    on_change: Box<dyn Fn() + Send + Sync>,
+    on_change: Box<dyn Fn(&Compacted) + Send + Sync>,
 }
 
 impl<S: LevelsState> LevelJobs<S> {
     /// Nothing is compacted yet. `on_change` is called when levels have changed.
-    pub fn new(store: Arc<Parts>, state: Arc<S>, on_change: impl Fn() + Send + Sync + 'static) -> LevelJobs<S> {
+    pub fn new(
+        store: Arc<Parts>,
+        state: Arc<S>,
+        on_change: impl Fn(&Compacted) + Send + Sync + 'static,
+    ) -> LevelJobs<S> {
         LevelJobs { store, state, unreadable: UnreadableFiles::default(), on_change: Box::new(on_change) }
     }
 
@@ -97,8 +114,9 @@ impl<S: LevelsState> LevelJobs<S> {
     /// Carries out a plan whose inputs are all in levels.
     /// LOCKS: those of [`LevelJobs::merge`] and [`LevelsState::in_agreement`]; catalog
     pub fn compact(&self, plan: Plan<TableRun>) -> Result<()> {
+        let began_ns = self.store.context.env.monotonic_ns();
         if plan.is_move() {
-            return self.commit_change(plan.change_of_move(), &[], plan);
+            return self.commit_change(plan.change_of_move(), &[], plan, began_ns);
         }
         let work = CompactionWork {
             chosen_by: plan.reason().as_str(),
@@ -108,7 +126,7 @@ impl<S: LevelsState> LevelJobs<S> {
         self.observe(work, |done, unreadable| {
             let (outputs, bytes_read) = self.merge(&plan, None, unreadable)?;
             record(done, &outputs, bytes_read);
-            self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
+            self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan, began_ns)
         })
     }
 
@@ -130,6 +148,15 @@ impl<S: LevelsState> LevelJobs<S> {
         })
     }
 
+    /// Removes files that nobody reads any more, for an idle thread: a reader does not say when it lets go of a version.
+    pub fn look_for_unpinned(&self) {
+        if self.store.obsolete.remove_unpinned()
+            && let Err(error) = self.store.gave_space_back(None)
+        {
+            tracing::warn!(%error, "the reserve is not full");
+        }
+    }
+
     /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
     pub fn fail_unless_it_passes(&self, error: &Error) {
         if !error.may_be_tried_again() && !matches!(error, Error::ReadOnly { .. }) {
@@ -138,12 +165,24 @@ impl<S: LevelsState> LevelJobs<S> {
     }
 
     /// LOCKS: those of [`LevelsState::in_agreement`]; catalog
-    fn commit_change(&self, change: Change<TableRun>, outputs: &[Arc<TableRun>], plan: Plan<TableRun>) -> Result<()> {
+    fn commit_change(
+        &self,
+        change: Change<TableRun>,
+        outputs: &[Arc<TableRun>],
+        plan: Plan<TableRun>,
+        began_ns: u64,
+    ) -> Result<()> {
         self.state.in_agreement(&mut || self.commit(edit_of(&change), outputs, |_, _| ()))?;
         self.state.levels().apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
-        (self.on_change)();
         let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).collect();
+        let done = Compacted {
+            from: plan.from(),
+            left_bytes: plan.upper().iter().map(|run| run.record().bytes).sum(),
+            written_bytes: outputs.iter().map(|run| run.record().bytes).sum(),
+            took_ns: self.store.context.env.monotonic_ns().saturating_sub(began_ns),
+        };
         drop((plan, change));
+        (self.on_change)(&done);
         self.retire(&removed);
         Ok(())
     }

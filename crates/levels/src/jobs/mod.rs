@@ -3,5 +3,6 @@
 pub mod for_space;
 pub mod level_jobs;
 pub mod level_source;
+pub mod outputs;
 mod requests;
 pub mod unreadable_files;

@@ -17,7 +17,8 @@ impl<S: LevelsState> LevelJobs<S> {
     pub fn compact_range(&self, first_level: u8, range: KeyRange<'_>) -> Result<()> {
         for level in first_level..LEVEL_LAST {
             let deepest = self.state.levels().current().deepest_level(range);
-            if deepest.is_none_or(|deepest| deepest <= level) {
+            // (Runs of level 0 overlap. So they go down even if there is nothing below them.)
+            if deepest.is_none_or(|deepest| deepest <= level && level > 0) {
                 break;
             }
             self.compact_range_of(level, range)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::common::{DIRECTORY, FILE, Random, budget, machine, machine_with, read};
 use slmdb_env::{Env, Error, ErrorKind, OpenMode};
-use slmdb_manifest::{Manifest, StoreState, TEMPORARY_FILE_NAME};
+use slmdb_manifest::{Excess, Manifest, StoreState, TEMPORARY_FILE_NAME};
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const FAILURES: [Failure; 4] = [Failure::Io, Failure::Full, Failure::ShortWrite, Failure::FailedSync];
@@ -222,23 +222,23 @@ fn a_long_log_is_renewed_and_on_a_full_disk_later() {
     let begun_bytes = manifest.length_bytes();
     let mut grow = |manifest: &mut Manifest, until_bytes: u64| {
         while manifest.length_bytes() < until_bytes {
-            assert!(!manifest.renew_if_long(&env, false).unwrap(), "not long yet: {}", manifest.length_bytes());
+            assert!(!manifest.renew_if_long(&env, Excess::Usual).unwrap(), "not long yet: {}", manifest.length_bytes());
             // Where space is scarce it is sooner.
             let is_long_when_full = manifest.length_bytes() >= (16 << 10).max(2 * begun_bytes);
-            assert_eq!(manifest.is_long(true), is_long_when_full, "{}", manifest.length_bytes());
+            assert_eq!(manifest.is_long(Excess::OnFullDisk), is_long_when_full, "{}", manifest.length_bytes());
             manifest.append(&random.edit(manifest.state())).unwrap();
         }
     };
     let long_bytes = (64 << 10).max(8 * begun_bytes);
     grow(&mut manifest, long_bytes);
     env.set_capacity(env.content(FILE).unwrap().len() as u64);
-    assert!(!manifest.renew_if_long(&env, false).unwrap());
+    assert!(!manifest.renew_if_long(&env, Excess::Usual).unwrap());
     assert!(env.content(Path::new(DIRECTORY).join(TEMPORARY_FILE_NAME)).is_none(), "it takes no space");
     env.set_capacity(u64::MAX);
     let full_at_bytes = manifest.length_bytes();
     grow(&mut manifest, full_at_bytes + full_at_bytes / 4);
     let state = manifest.state().clone();
-    assert!(manifest.renew_if_long(&env, false).unwrap());
+    assert!(manifest.renew_if_long(&env, Excess::Usual).unwrap());
     assert!(manifest.length_bytes() < long_bytes / 4, "{}", manifest.length_bytes());
     assert_eq!((manifest.state(), &read(&env.crash()).unwrap().state), (&state, &state));
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::flush::older_versions::OlderVersions;
-use slmdb_engine::flush::table_file::{give_up_table, write_table};
+use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::store::parts::Parts;
@@ -114,6 +114,6 @@ impl FileCreation {
     fn build_file(&self, immutable: &Immutable, number: u32) -> Result<(FinishedTable, OlderVersions)> {
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.state.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
-        write_table(&self.store.context, immutable, number, moments)
+        write_table(&self.store.context, immutable, number, moments, Form::default())
     }
 }

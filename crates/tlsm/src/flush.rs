@@ -1,0 +1,107 @@
+//! A flush writes a MemTable to a run of level 0 (paper, IV-C).
+//!
+//! The run is durable before the MANIFEST names it (INV-7). The MemTable leaves the readers' list only after the commit, and
+//! after the levels have the run (INV-9). A crash in between leaves a table file that the MANIFEST lacks, which the next opening
+//! removes; the MemTable's arena is still there.
+
+use std::sync::Arc;
+
+use slmdb_engine::files::file_records::{file_record, numbered};
+use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
+use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::observe::spans::timed;
+use slmdb_engine::store::flush::FlushedFile;
+use slmdb_engine::store::parts::Parts;
+use slmdb_engine::write::memtables::Immutable;
+use slmdb_env::{Error, Result};
+use slmdb_levels::{Change, Run, RunRecord, TableRun, edit_of};
+use slmdb_manifest::Edit;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::KIND;
+use crate::compaction::pace::LevelsPace;
+use crate::state::TlsmState;
+
+/// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
+pub(crate) struct Flush {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<TlsmState>,
+    pub(crate) pace: Arc<LevelsPace>,
+}
+
+impl Flush {
+    /// The thread's loop, until the store closes or fails.
+    pub(crate) fn run(&self) {
+        self.store.flush_each(|immutable| self.flush(immutable).map(|()| true));
+    }
+
+    fn flush(&self, immutable: Immutable) -> Result<()> {
+        let began_ns = self.store.flush_begins(&immutable);
+        let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+        let span = info_span!("flush_build", generation, entries, ms = Empty);
+        let run = timed(&*self.store.context.env, span, || self.write_when_there_is_space(&immutable))?;
+        let written = self.commit(&immutable, run)?;
+        if let Some(file) = &written {
+            self.pace.flushed(file);
+        }
+        self.store.flush_ends(immutable, began_ns, written)?;
+        self.state.compactions.wake();
+        Ok(())
+    }
+
+    /// Writes the run of a MemTable. `None` if it is empty.
+    fn write_when_there_is_space(&self, immutable: &Immutable) -> Result<Option<Arc<TableRun>>> {
+        if immutable.memtable.entries() == 0 {
+            return Ok(None);
+        }
+        let number = self.store.catalog.numbers.begin()?;
+        let written = self.store.space.until_there_is_space(|| self.write(immutable, number));
+        if written.is_err() {
+            self.store.catalog.numbers.end(number);
+        }
+        written.map(Some)
+    }
+
+    fn write(&self, immutable: &Immutable, number: u32) -> Result<Arc<TableRun>> {
+        let context = &self.store.context;
+        let _held = context.budget.background.hold(flush_bytes(&immutable.totals));
+        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
+        let moments = self.state.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        // A level shows what a snapshot sees by its versions alone, deletes too.
+        let form = Form { table: KIND.table_form, has_older_deletes: true };
+        match write_table(context, immutable, number, moments, form) {
+            Ok((finished, _)) => {
+                let record = RunRecord::from(&file_record(&finished.properties, finished.length_bytes));
+                Ok(Arc::new(TableRun::new(number, record, self.store.tables.clone())))
+            }
+            Err(error) => {
+                if error.may_be_tried_again() {
+                    give_up_table(context, immutable, number)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits the flush, and then shows its run to readers.
+    /// LOCKS: indexing; catalog
+    fn commit(&self, immutable: &Immutable, run: Option<Arc<TableRun>>) -> Result<Option<FlushedFile>> {
+        let change = Change { added: run.iter().map(|run| (0, run.clone())).collect(), ..Change::default() };
+        let edit = Edit {
+            arenas_removed: vec![immutable.memtable.generation()],
+            flushed_through: Some(immutable.last_sequence),
+            ..edit_of(&change)
+        };
+        let agreement = self.state.commit.lock();
+        let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
+        let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
+        timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
+        self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+        drop(agreement);
+        Ok(run.map(|run| {
+            self.store.catalog.numbers.end(run.number());
+            FlushedFile { number: run.number(), entries: run.record().entries, bytes: run.record().bytes }
+        }))
+    }
+}

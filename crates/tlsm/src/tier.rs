@@ -1,0 +1,107 @@
+//! [`TlsmTier`]: what TLSM does below the MemTables.
+//!
+//! Data goes one way: the MemTable, a run of level 0, level 1, and so on. Readers look in the same order, so they miss nothing: a
+//! MemTable leaves the readers' list only after level 0 has its run, and the levels change as a whole.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use slmdb_engine::background::workers::{Work, work};
+use slmdb_engine::files::file_records::table_file;
+use slmdb_engine::store::parts::Parts;
+use slmdb_engine::store::tier::{Moment, Tier};
+use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
+use slmdb_env::Result;
+use slmdb_table::EntryKind;
+
+use crate::compaction::compactor::Compactor;
+use crate::compaction::pace::LevelsPace;
+use crate::flush::Flush;
+use crate::operations::range_query::TlsmCursor;
+use crate::operations::verify::verify;
+use crate::state::TlsmState;
+
+/// The background threads beside those that every store has, in the order of [`TlsmTier::work`].
+pub(crate) const THREADS: &[&str] = &["slmdb-flush"];
+
+/// What TLSM does below the MemTables of a store.
+pub(crate) struct TlsmTier {
+    store: Arc<Parts>,
+    state: Arc<TlsmState>,
+    compactor: Arc<Compactor>,
+    flush: Arc<Flush>,
+}
+
+impl TlsmTier {
+    fn find(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+        let sequence_max = match moment {
+            Moment::Now => u64::MAX,
+            Moment::At(moment) => moment,
+        };
+        let found = self.state.levels.current().get(key, sequence_max)?;
+        Ok(found.filter(|found| found.kind == EntryKind::Put).map(|found| found.value))
+    }
+}
+
+impl Tier for TlsmTier {
+    type State = TlsmState;
+    type Cursor = TlsmCursor;
+
+    fn new(store: &Arc<Parts>, state: &Arc<TlsmState>) -> TlsmTier {
+        let pace = Arc::new(LevelsPace { store: store.clone(), state: state.clone() });
+        TlsmTier {
+            store: store.clone(),
+            state: state.clone(),
+            compactor: Arc::new(Compactor::new(store.clone(), state.clone(), pace.clone())),
+            flush: Arc::new(Flush { store: store.clone(), state: state.clone(), pace }),
+        }
+    }
+
+    fn work(&self) -> Vec<Work> {
+        let context = &self.store.context;
+        let compactions = (0..context.options.compaction.threads_to_start()).map(|_| {
+            let compactor = self.compactor.clone();
+            work(context, move || compactor.run())
+        });
+        let mut all: Vec<Work> = compactions.collect();
+        let flush = self.flush.clone();
+        all.push(work(context, move || flush.run()));
+        all
+    }
+
+    fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+        self.find(key, moment)
+    }
+
+    fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        Ok(self.find(key, moment)?.is_some())
+    }
+
+    fn cursor(&self, moment: u64) -> TlsmCursor {
+        TlsmCursor::new(self.store.clone(), self.state.clone(), moment)
+    }
+
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        let of_levels = self.state.levels.current().approximate(range)?;
+        Ok(Approximate { keys: of_levels.entries, table_bytes: of_levels.bytes, memtable_bytes: 0 })
+    }
+
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
+        self.compactor.compact_range((from, to))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        verify(&self.store, &self.state, progress)
+    }
+
+    /// All entries that are no deletes are taken to live.
+    fn table_files(&self) -> Vec<TableFile> {
+        let catalog = self.store.catalog.lock();
+        let files = catalog.state().files.iter();
+        files.map(|(&number, file)| table_file(number, file, file.entries - file.deletes)).collect()
+    }
+
+    fn count_stats(&self, stats: &mut Stats) {
+        stats.live_bytes = slmdb_levels::live_bytes(&self.state.levels.current());
+    }
+}
