@@ -25,8 +25,6 @@ use crate::table_run::TableRun;
 const REPORT_EVERY_BYTES: u64 = 1 << 20;
 /// For the MANIFEST record of a compaction for space: about as many files.
 pub const INPUTS: usize = 16;
-/// A merge has a window on each of two levels.
-const LEVEL_WINDOWS: usize = 2;
 
 /// What an engine keeps of a store that has levels.
 pub trait LevelsState: Send + Sync + 'static {
@@ -199,7 +197,10 @@ impl<S: LevelsState> LevelJobs<S> {
         // Which table file each source reads.
         let mut reads: Vec<Arc<AtomicU32>> = Vec::new();
         let mut sources: Vec<Box<dyn EntrySource>> = Vec::new();
-        let windows = LEVEL_WINDOWS + inflow.as_ref().map_or(0, |inflow| inflow.windows);
+        // Runs of level 0 overlap, so each is a source of its own. Those of another level are one, in their order.
+        let upper: Vec<_> = if plan.from() == 0 { plan.upper().chunks(1).collect() } else { vec![plan.upper()] };
+        let levels = upper.into_iter().chain([plan.lower()]).filter(|runs| !runs.is_empty());
+        let windows = levels.clone().count() + inflow.as_ref().map_or(0, |inflow| inflow.windows);
         let window_bytes = window_bytes(self.store.context.options.memory_budget_bytes, windows);
         let held_bytes = (windows * window_bytes) as u64;
         let _held = self.store.context.budget.background.hold(held_bytes);
@@ -210,7 +211,7 @@ impl<S: LevelsState> LevelJobs<S> {
             reads.push(inflow.reads);
             sources.push((inflow.source)(window_bytes));
         }
-        for runs in [plan.upper(), plan.lower()].into_iter().filter(|runs| !runs.is_empty()) {
+        for runs in levels {
             let file = Arc::new(AtomicU32::new(0));
             reads.push(file.clone());
             sources.push(Box::new(LevelSource::new(runs.to_vec(), window_bytes, file)));
