@@ -113,7 +113,10 @@ fn deletes_for(repair: &Repair, table: &DamagedTable, gaps: &[Gap]) -> Result<Ve
             Err(error) => return Err(error),
         }
     }
-    let mut deletes: BTreeMap<Vec<u8>, u64> = hidden.into_iter().map(|(key, hidden)| (key, hidden + 1)).collect();
+    // Runs of level 0 stand in the order of their numbers, so the new one keeps to those that the old one had.
+    let lowest = if table.record.level == 0 { table.record.lowest_sequence } else { 0 };
+    let mut deletes: BTreeMap<Vec<u8>, u64> =
+        hidden.into_iter().map(|(key, hidden)| (key, lowest.max(hidden + 1))).collect();
     for gap in gaps {
         if let Some(sequence) = gap.goes_on_at {
             let of_key = deletes.entry(gap.through.clone()).or_insert(sequence);
