@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::Moments;
 use slmdb_engine::space::allowance::Grant;
@@ -23,7 +24,6 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 use crate::level_zero::{LevelZero, deletes_below};
 use crate::options::LabOptions;
 use crate::space::reserve;
-use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
 
 /// Level 1 has so many runs at least, when it is full,
 const RUNS_OF_LEVEL_ONE: u64 = 32;

@@ -40,7 +40,9 @@ impl Flush {
         let began_ns = self.store.flush_begins(&immutable);
         let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
         let span = info_span!("flush_build", generation, entries, ms = Empty);
-        let run = timed(&*self.store.context.env, span, || self.write_when_there_is_space(&immutable))?;
+        let run = timed(&*self.store.context.env, span, || {
+            self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
+        })?;
         let written = self.commit(&immutable, run)?;
         if let Some(file) = &written {
             self.pace.flushed(file);
@@ -48,19 +50,6 @@ impl Flush {
         self.store.flush_ends(immutable, began_ns, written)?;
         self.state.compactions.wake();
         Ok(())
-    }
-
-    /// Writes the run of a MemTable. `None` if it is empty.
-    fn write_when_there_is_space(&self, immutable: &Immutable) -> Result<Option<Arc<TableRun>>> {
-        if immutable.memtable.entries() == 0 {
-            return Ok(None);
-        }
-        let number = self.store.catalog.numbers.begin()?;
-        let written = self.store.space.until_there_is_space(|| self.write(immutable, number));
-        if written.is_err() {
-            self.store.catalog.numbers.end(number);
-        }
-        written.map(Some)
     }
 
     fn write(&self, immutable: &Immutable, number: u32) -> Result<Arc<TableRun>> {

@@ -58,14 +58,9 @@ impl Tier for TlsmTier {
     }
 
     fn work(&self) -> Vec<Work> {
-        let context = &self.store.context;
-        let compactions = (0..context.options.compaction.threads_to_start()).map(|_| {
-            let compactor = self.compactor.clone();
-            work(context, move || compactor.run())
-        });
-        let mut all: Vec<Work> = compactions.collect();
-        let flush = self.flush.clone();
-        all.push(work(context, move || flush.run()));
+        let (compactor, flush) = (self.compactor.clone(), self.flush.clone());
+        let mut all = self.store.compaction_work(move || compactor.run());
+        all.push(work(&self.store.context, move || flush.run()));
         all
     }
 

@@ -281,7 +281,7 @@ impl Catalog {
         done
     }
 
-    /// Puts a shorter MANIFEST in the place of one that is long for a full disk. Returns whether it has. (A long one
+    /// On a full disk, puts a shorter MANIFEST in the place of one with such an excess. Returns whether it has. (A long one
     /// takes its length twice: the reserve keeps as much back for a new one. And while it has space of its own for the
     /// records to come, no record finds out that the disk is full.)
     /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file

@@ -12,6 +12,7 @@ use tracing::info_span;
 use super::parts::Parts;
 use crate::Event;
 use crate::background::compaction_queue::{CompactionQueue, SpaceWanted};
+use crate::background::workers::{Work, work};
 use crate::observe::spans::timed;
 use crate::space::reserve::{Loan, OutputSpace};
 use crate::stall::stall_stats::StallCause;
@@ -67,6 +68,11 @@ impl Parts {
                 None => return,
             }
         }
+    }
+
+    /// The work of the compaction threads.
+    pub fn compaction_work(&self, run: impl Fn() + Clone + Send + 'static) -> Vec<Work> {
+        (0..self.context.options.compaction.threads_to_start()).map(|_| work(&self.context, run.clone())).collect()
     }
 
     fn compact_once(

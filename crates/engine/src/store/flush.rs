@@ -46,6 +46,25 @@ impl Parts {
         self.context.env.monotonic_ns()
     }
 
+    /// Has the table file of a MemTable written, with a number of its own, as soon as there is space. `None` if the MemTable is
+    /// empty.
+    /// LOCKS: those of `write`; file numbers
+    pub fn write_when_there_is_space<T>(
+        &self,
+        immutable: &Immutable,
+        write: impl Fn(u32) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if immutable.memtable.entries() == 0 {
+            return Ok(None);
+        }
+        let number = self.catalog.numbers.begin()?;
+        let written = self.space.until_there_is_space(|| write(number));
+        if written.is_err() {
+            self.catalog.numbers.end(number);
+        }
+        written.map(Some)
+    }
+
     /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it. REQUIRES: its flush has
     /// committed.
     /// LOCKS: catalog; memtables; those of [`Parts::memory`]; pool grant, memtables

@@ -24,7 +24,7 @@ use crate::{
     VerifyProgress, VerifyReport, WriteBatch, lock_order,
 };
 
-/// An open store on medium `M`. Dropping it closes it.
+/// An open store. Dropping it closes it.
 pub struct Store<T: Tier> {
     /// What snapshots and cursors have, too.
     pub shared: Arc<Shared<T>>,

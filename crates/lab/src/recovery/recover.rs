@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::Options;
+use slmdb_engine::background::compaction_queue::CompactionQueue;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::store::opening::{Recovered, Recovery};
 use slmdb_env::{Error, Result};
@@ -18,7 +19,6 @@ use crate::level_zero::LevelZero;
 use crate::level_zero::state::LevelZeroState;
 use crate::options::LabOptions;
 use crate::state::LabState;
-use slmdb_engine::background::compaction_queue::CompactionQueue;
 
 /// Makes what the engine keeps of a store.
 pub(crate) fn recover(recovery: Recovery<'_>, trees: Trees) -> Result<Recovered<LabState>> {

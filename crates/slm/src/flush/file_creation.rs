@@ -50,22 +50,11 @@ impl FileCreation {
             let began_ns = self.store.flush_begins(&immutable);
             let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
             let span = info_span!("flush_build", generation, entries, ms = Empty);
-            let file = timed(&*self.store.context.env, span, || self.build_when_there_is_space(&immutable))?;
+            let file = timed(&*self.store.context.env, span, || {
+                self.store.write_when_there_is_space(&immutable, |number| self.build(&immutable, number))
+            })?;
             Ok(finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_ok())
         });
-    }
-
-    /// Builds the table file and the key segment of a MemTable. `None` if it is empty.
-    fn build_when_there_is_space(&self, immutable: &Immutable) -> Result<Option<BuiltFile>> {
-        if immutable.memtable.entries() == 0 {
-            return Ok(None);
-        }
-        let number = self.store.catalog.numbers.begin()?;
-        let built = self.store.space.until_there_is_space(|| self.build(immutable, number));
-        if built.is_err() {
-            self.store.catalog.numbers.end(number);
-        }
-        built.map(Some)
     }
 
     /// Writes the table file and the key segment of a MemTable. Both are durable on return. Until then nothing refers
