@@ -29,8 +29,12 @@ impl StoreState {
 
     /// Whether the state makes sense by itself.
     pub(crate) fn check(&self) -> Result<(), String> {
-        for (&number, file) in &self.files {
+        for (number, file) in self.runs() {
             check_file(number, file, self.next_file_number)?;
+        }
+        self.lists.iter().try_for_each(|(&number, list)| check_list(number, list))?;
+        if let Some(number) = self.lists.keys().find(|number| self.files.contains_key(number)) {
+            return Err(format!("{number} is a file, and a list"));
         }
         if let Some(generation) = self.arenas.keys().find(|&&generation| generation >= self.next_generation) {
             return Err(format!("arena {generation} is beyond next_generation {}", self.next_generation));
@@ -56,27 +60,36 @@ impl StoreState {
         never_back("flushed_through", self.flushed_through, edit.flushed_through)?;
         check_closing(edit.closed_at_sequence, edit.flushed_through.unwrap_or(self.flushed_through))?;
         self.check_arenas(edit)?;
-        self.check_there(edit.level_changes.iter().map(|(number, _)| *number), "goes to another level")?;
-        let added = self.check_files_added(edit)?;
-        self.check_there(edit.files_removed.iter().copied(), "is removed")?;
+        let moved: Vec<u32> = edit.level_changes.iter().map(|(number, _)| *number).collect();
+        check_there(|number| self.record(*number).is_some(), &moved, "goes to another level")?;
+        let added = self.check_added(edit)?;
+        let is_file = |number: &u32| self.files.contains_key(number);
+        let is_list = |number: &u32| self.lists.contains_key(number);
+        check_there(is_file, &edit.files_removed, "is removed")?;
+        check_there(is_list, &edit.lists_removed, "is removed")?;
         self.new_live(edit, &added)
     }
 
     /// What [`StoreState::check_edit`] has found to fit.
     pub(crate) fn apply_checked(&mut self, edit: &Edit, new_live: &NewLive) {
         self.files.extend(edit.files_added.iter().cloned());
+        self.lists.extend(edit.lists_added.iter().cloned());
         for (number, &live) in new_live {
             if let Some(file) = self.files.get_mut(number) {
                 file.live_keys = live;
             }
         }
         for (number, level) in &edit.level_changes {
-            if let Some(file) = self.files.get_mut(number) {
-                file.level = *level;
+            let record = self.files.get_mut(number).or_else(|| self.lists.get_mut(number));
+            if let Some(record) = record {
+                record.level = *level;
             }
         }
         for number in &edit.files_removed {
             self.files.remove(number);
+        }
+        for number in &edit.lists_removed {
+            self.lists.remove(number);
         }
         self.arenas.extend(edit.arenas_added.iter().copied());
         for generation in &edit.arenas_removed {
@@ -94,27 +107,18 @@ impl StoreState {
         self.engine_section.extend(edit.engine_section.clone());
     }
 
-    fn check_files_added<'e>(&self, edit: &'e Edit) -> Result<BTreeMap<u32, &'e FileRecord>, String> {
+    /// The files and lists that an edit adds.
+    fn check_added<'e>(&self, edit: &'e Edit) -> Result<BTreeMap<u32, &'e FileRecord>, String> {
         let next_file_number = edit.next_file_number.unwrap_or(self.next_file_number);
         let mut added = BTreeMap::new();
-        for (number, file) in &edit.files_added {
+        for (number, file) in edit.files_added.iter().chain(&edit.lists_added) {
             check_file(*number, file, next_file_number)?;
-            if self.files.contains_key(number) || added.insert(*number, file).is_some() {
+            if self.record(*number).is_some() || added.insert(*number, file).is_some() {
                 return Err(format!("file {number} is added, but is there already"));
             }
         }
+        edit.lists_added.iter().try_for_each(|(number, list)| check_list(*number, list))?;
         Ok(added)
-    }
-
-    /// Whether these are files that are there, each named once. `what`: what happens to them.
-    fn check_there(&self, files: impl Iterator<Item = u32>, what: &str) -> Result<(), String> {
-        let mut named = BTreeSet::new();
-        for number in files {
-            if !self.files.contains_key(&number) || !named.insert(number) {
-                return Err(format!("file {number} {what}, but is not there, or twice"));
-            }
-        }
-        Ok(())
     }
 
     fn new_live(&self, edit: &Edit, added: &BTreeMap<u32, &FileRecord>) -> Result<NewLive, String> {
@@ -163,6 +167,22 @@ impl StoreState {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether all of these are there, each named once. `what`: what happens to them.
+fn check_there(is_there: impl Fn(&u32) -> bool, numbers: &[u32], what: &str) -> Result<(), String> {
+    let mut named = BTreeSet::new();
+    match numbers.iter().find(|number| !is_there(number) || !named.insert(**number)) {
+        Some(number) => Err(format!("file {number} {what}, but is not there, or twice")),
+        None => Ok(()),
+    }
+}
+
+fn check_list(number: u32, list: &FileRecord) -> Result<(), String> {
+    match list.live_keys {
+        0 => Ok(()),
+        live => Err(format!("list {number} has {live} live entries")),
     }
 }
 

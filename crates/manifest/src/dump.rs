@@ -48,16 +48,10 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
     writeln!(to, "next generation {}", state.next_generation)?;
 
     writeln!(to, "files {}", state.files.len())?;
-    for (number, file) in &state.files {
-        let FileRecord { length_bytes, entries, deletes, live_keys: live, .. } = file;
-        let (smallest, largest) = (Key(&file.smallest_key), Key(&file.largest_key));
-        let (lowest, highest) = (file.lowest_sequence, file.highest_sequence);
-        write!(to, "  {number}: {length_bytes} bytes, {entries} entries, {deletes} deletes, {live} live, ")?;
-        write!(to, "sequence {lowest}..{highest}, keys {smallest}..{largest}, made {}", file.created_unix_ns)?;
-        if file.level > 0 {
-            write!(to, ", level {}", file.level)?;
-        }
-        writeln!(to)?;
+    write_runs(to, state.files.iter())?;
+    if !state.lists.is_empty() {
+        writeln!(to, "lists {}", state.lists.len())?;
+        write_runs(to, state.lists.iter())?;
     }
     writeln!(to, "arenas {}", state.arenas.len())?;
     for (generation, arena) in &state.arenas {
@@ -81,6 +75,21 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
     writeln!(to, "lifetime")?;
     for (name, value) in state.lifetime.named() {
         writeln!(to, "  {name} {value}")?;
+    }
+    Ok(())
+}
+
+fn write_runs<'s>(to: &mut String, runs: impl Iterator<Item = (&'s u32, &'s FileRecord)>) -> fmt::Result {
+    for (number, file) in runs {
+        let FileRecord { length_bytes, entries, deletes, live_keys: live, .. } = file;
+        let (smallest, largest) = (Key(&file.smallest_key), Key(&file.largest_key));
+        let (lowest, highest) = (file.lowest_sequence, file.highest_sequence);
+        write!(to, "  {number}: {length_bytes} bytes, {entries} entries, {deletes} deletes, {live} live, ")?;
+        write!(to, "sequence {lowest}..{highest}, keys {smallest}..{largest}, made {}", file.created_unix_ns)?;
+        if file.level > 0 {
+            write!(to, ", level {}", file.level)?;
+        }
+        writeln!(to)?;
     }
     Ok(())
 }

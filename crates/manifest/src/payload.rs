@@ -24,9 +24,11 @@
 //! | 15 | e | live changes | n × (file u32, change i64) |
 //! | 16 | s* e* | arena added | generation u64, length u64, sealed u8 (0 or 1), last sequence number u64 (0 unless sealed) |
 //! | 17 | e | arenas removed | n × u64 |
-//! | 18 | s e | levels | n × (file u32, level u8): of a file that is added by the same record or, in an edit, was there; absent: 0, or as it was |
+//! | 18 | s e | levels | n × (file u32, level u8): of a file or list that is added by the same record or, in an edit, was there; absent: 0, or as it was |
 //! | 19 | s* e* | part of the engine's section | number u8, each once; content: the remaining bytes |
 //! | 20 | s | home | of a store that has a pool: inode of its directory u64, when that was made u64 (ns since 1970; 0: unknown), openings of the pool u32; absent: unknown |
+//! | 21 | s* e* | list added | as 13, of a run that lies in the pool; live is 0 |
+//! | 22 | e | lists removed | n × u32 |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -62,6 +64,8 @@ pub(crate) const ARENAS_REMOVED: u16 = 17;
 pub(crate) const LEVELS: u16 = 18;
 pub(crate) const ENGINE_SECTION: u16 = 19;
 pub(crate) const HOME: u16 = 20;
+pub(crate) const LIST_ADDED: u16 = 21;
+pub(crate) const LISTS_REMOVED: u16 = 22;
 
 const PATH_PRESENT: u8 = 1;
 const UUID_PRESENT: u8 = 2;
@@ -86,15 +90,18 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
         to.put(UNFINISHED_REPAIR, &[&[present], &old_pool.unwrap_or_default(), new_pool]);
     }
     for (&number, file) in &state.files {
-        put_file(&mut to, number, file);
+        put_file(&mut to, FILE_ADDED, number, file);
     }
     for (&generation, arena) in &state.arenas {
         put_arena(&mut to, generation, arena);
     }
-    put_levels(&mut to, state.files.iter().map(|(&number, file)| (number, file.level)), &[]);
+    put_levels(&mut to, state.runs().map(|(number, record)| (number, record.level)), &[]);
     put_engine_section(&mut to, &state.engine_section);
     if let Some(Home { directory: FileIdentity { inode, born_ns }, pool_openings }) = &state.home {
         to.put(HOME, &[&inode.to_le_bytes(), &born_ns.to_le_bytes(), &pool_openings.to_le_bytes()]);
+    }
+    for (&number, list) in &state.lists {
+        put_file(&mut to, LIST_ADDED, number, list);
     }
     to.into_bytes()
 }
@@ -113,7 +120,7 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
         put_lifetime(&mut to, lifetime);
     }
     for (number, file) in &edit.files_added {
-        put_file(&mut to, *number, file);
+        put_file(&mut to, FILE_ADDED, *number, file);
     }
     put_list(&mut to, FILES_REMOVED, edit.files_removed.iter().map(|number| number.to_le_bytes()));
     let live_changes = edit.live_changes.iter();
@@ -124,8 +131,13 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
         put_arena(&mut to, *generation, arena);
     }
     put_list(&mut to, ARENAS_REMOVED, edit.arenas_removed.iter().map(|generation| generation.to_le_bytes()));
-    put_levels(&mut to, edit.files_added.iter().map(|(number, file)| (*number, file.level)), &edit.level_changes);
+    let added = edit.files_added.iter().chain(&edit.lists_added);
+    put_levels(&mut to, added.map(|(number, record)| (*number, record.level)), &edit.level_changes);
     put_engine_section(&mut to, &edit.engine_section);
+    for (number, list) in &edit.lists_added {
+        put_file(&mut to, LIST_ADDED, *number, list);
+    }
+    put_list(&mut to, LISTS_REMOVED, edit.lists_removed.iter().map(|number| number.to_le_bytes()));
     to.into_bytes()
 }
 
@@ -166,10 +178,11 @@ fn put_lifetime(to: &mut FieldWriter, lifetime: &Counters) {
     put_list(to, LIFETIME, lifetime.named().into_iter().map(|(_, value)| value.to_le_bytes()));
 }
 
-fn put_file(to: &mut FieldWriter, number: u32, file: &FileRecord) {
+/// `tag`: that of a table file, or of a list.
+fn put_file(to: &mut FieldWriter, tag: u16, number: u32, file: &FileRecord) {
     let key_length = u32::try_from(file.smallest_key.len()).unwrap_or(u32::MAX);
     to.put(
-        FILE_ADDED,
+        tag,
         &[
             &number.to_le_bytes(),
             &file.length_bytes.to_le_bytes(),
@@ -198,18 +211,15 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
     if !fields.take_levels()?.is_empty() {
         return malformed("the level of a file that is not there");
     }
-    let (mut files, mut arenas) = (BTreeMap::new(), BTreeMap::new());
-    for (number, file) in fields.files_added {
-        if files.insert(number, file).is_some() {
-            return malformed(format!("file {number} twice"));
-        }
-    }
+    let (files, lists) = (by_number(fields.files_added)?, by_number(fields.lists_added)?);
+    let mut arenas = BTreeMap::new();
     for (generation, arena) in fields.arenas_added {
         if arenas.insert(generation, arena).is_some() {
             return malformed(format!("arena {generation} twice"));
         }
     }
-    if fields.files_removed.is_some() || fields.live_changes.is_some() || fields.arenas_removed.is_some() {
+    let removes = fields.files_removed.is_some() || fields.lists_removed.is_some() || fields.arenas_removed.is_some();
+    if removes || fields.live_changes.is_some() {
         return malformed("a state with changes in it");
     }
     let uuid = present(fields.uuid, "uuid")?;
@@ -220,6 +230,7 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         comparator: present(fields.comparator, "comparator")?,
         medium: present(fields.medium, "medium")?,
         files,
+        lists,
         arenas,
         next_file_number: present(fields.next_file_number, "next file number")?,
         next_generation: present(fields.next_generation, "next generation")?,
@@ -231,6 +242,16 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         home: fields.home,
         engine_section: fields.engine_section,
     })
+}
+
+fn by_number(records: Vec<(u32, FileRecord)>) -> Decoded<BTreeMap<u32, FileRecord>> {
+    let mut by_number = BTreeMap::new();
+    for (number, record) in records {
+        if by_number.insert(number, record).is_some() {
+            return malformed(format!("file {number} twice"));
+        }
+    }
+    Ok(by_number)
 }
 
 /// An edit; whether it fits is another question.
@@ -247,6 +268,8 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
         job: present(fields.job, "job")?,
         files_added: fields.files_added,
         files_removed: fields.files_removed.unwrap_or_default(),
+        lists_added: fields.lists_added,
+        lists_removed: fields.lists_removed.unwrap_or_default(),
         live_changes: fields.live_changes.unwrap_or_default(),
         arenas_added: fields.arenas_added,
         arenas_removed: fields.arenas_removed.unwrap_or_default(),
@@ -282,6 +305,8 @@ struct Fields {
     unfinished_repair: Option<UnfinishedRepair>,
     files_added: Vec<(u32, FileRecord)>,
     files_removed: Option<Vec<u32>>,
+    lists_added: Vec<(u32, FileRecord)>,
+    lists_removed: Option<Vec<u32>>,
     live_changes: Option<Vec<(u32, i64)>>,
     arenas_added: Vec<(u64, ArenaRecord)>,
     arenas_removed: Option<Vec<u64>>,
@@ -306,7 +331,8 @@ impl Fields {
     fn take_levels(&mut self) -> Decoded<Vec<(u32, u8)>> {
         let levels = self.levels.take().unwrap_or_default();
         let mut of_added: BTreeMap<u32, u8> = BTreeMap::new();
-        let is_added: BTreeSet<u32> = self.files_added.iter().map(|(number, _)| *number).collect();
+        let added = || self.files_added.iter().chain(&self.lists_added);
+        let is_added: BTreeSet<u32> = added().map(|(number, _)| *number).collect();
         let mut of_others = Vec::new();
         for (number, level) in levels {
             if !is_added.contains(&number) {
@@ -315,7 +341,7 @@ impl Fields {
                 return malformed(format!("the level of file {number}"));
             }
         }
-        for (number, file) in &mut self.files_added {
+        for (number, file) in self.files_added.iter_mut().chain(&mut self.lists_added) {
             file.level = of_added.get(number).copied().unwrap_or(0);
         }
         Ok(of_others)
@@ -340,6 +366,11 @@ impl Fields {
                 Ok(())
             }
             FILES_REMOVED => once(&mut self.files_removed, value.list(Reader::u32)),
+            LIST_ADDED => {
+                self.lists_added.push((value.u32()?, file(value)?));
+                Ok(())
+            }
+            LISTS_REMOVED => once(&mut self.lists_removed, value.list(Reader::u32)),
             LIVE_CHANGES => once(&mut self.live_changes, value.list(|value| Ok((value.u32()?, value.i64()?)))),
             ARENA_ADDED => {
                 self.arenas_added.push((value.u64()?, arena(value)?));

@@ -25,13 +25,16 @@ pub struct StoreState {
     pub medium: MediumRecord,
     /// The table files, by number. Numbers start at 1: 0 means "none" in key records.
     pub files: BTreeMap<u32, FileRecord>,
+    /// The sorted runs that lie in the pool and not in files, by number, for an engine that has them. Files and lists have their
+    /// numbers in common. No entry of a list counts as live.
+    pub lists: BTreeMap<u32, FileRecord>,
     /// The arenas whose MemTables are not flushed yet, by generation.
     pub arenas: BTreeMap<u64, ArenaRecord>,
-    /// The number the next table file gets; larger than any ever used.
+    /// The number the next table file or list gets; larger than any ever used.
     pub next_file_number: u32,
     /// The generation the next arena gets; larger than any ever used.
     pub next_generation: u64,
-    /// Every entry up to this sequence number is in a table file, or was superseded there.
+    /// Every entry up to this sequence number is in a table file or a list, or was superseded there.
     pub flushed_through: u64,
     /// The last job whose edit was applied; 0 before the first. Recovery ignores jobs up to this number.
     pub last_job: u64,
@@ -89,10 +92,10 @@ pub enum MediumKind {
     Dax = 3,
 }
 
-/// A table file.
+/// A table file, or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileRecord {
-    /// The file's length in bytes.
+    /// Its length in bytes; a list's with the entries that it names.
     pub length_bytes: u64,
     /// All entries in it, tombstones included.
     pub entries: u64,
@@ -222,6 +225,7 @@ impl StoreState {
             comparator: comparator.to_string(),
             medium,
             files: BTreeMap::new(),
+            lists: BTreeMap::new(),
             arenas: BTreeMap::new(),
             next_file_number: 1,
             next_generation: 1,
@@ -233,6 +237,16 @@ impl StoreState {
             home: None,
             engine_section: EngineSection::new(),
         }
+    }
+
+    /// The table files, and then the lists, with their numbers.
+    pub fn runs(&self) -> impl Iterator<Item = (u32, &FileRecord)> {
+        self.files.iter().chain(&self.lists).map(|(&number, record)| (number, record))
+    }
+
+    /// The record of a table file or a list.
+    pub fn record(&self, number: u32) -> Option<&FileRecord> {
+        self.files.get(&number).or_else(|| self.lists.get(&number))
     }
 
     /// The parts 1 to `N` of the engine's section, which are all that the engine knows. One that is not there is empty.
@@ -251,10 +265,14 @@ impl StoreState {
     pub fn memory_bytes(&self) -> u64 {
         // A map's nodes are two thirds full on average; keys are allocations of their own.
         const KEY_BYTES: usize = 16;
-        let keys: usize = self.files.values().map(|file| file.smallest_key.len() + file.largest_key.len()).sum();
+        let keys = self.runs().map(|(_, file)| file.smallest_key.len() + file.largest_key.len()).sum::<usize>();
         let section: usize = self.engine_section.values().map(Vec::len).sum();
         let per_file = size_of::<(u32, FileRecord)>() * 3 / 2 + 2 * KEY_BYTES;
         let per_arena = size_of::<(u64, ArenaRecord)>() * 3 / 2;
-        (size_of::<StoreState>() + section + keys + self.files.len() * per_file + self.arenas.len() * per_arena) as u64
+        (size_of::<StoreState>()
+            + section
+            + keys
+            + (self.files.len() + self.lists.len()) * per_file
+            + self.arenas.len() * per_arena) as u64
     }
 }

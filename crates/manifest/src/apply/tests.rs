@@ -211,3 +211,50 @@ fn files_change_their_level_and_the_engine_its_section() {
         assert_eq!(state, before);
     }
 }
+
+/// A store with file 1 and list 2.
+fn state_with_a_list() -> StoreState {
+    let mut state = StoreState::new([1; 16], "tlsm", "bytewise", medium(MediumKind::Emulated));
+    state.next_file_number = 2;
+    state.apply(&Edit { files_added: vec![(1, file(10, 0))], ..Edit::default() }).unwrap();
+    let list = (2, FileRecord { level: 1, ..file(20, 0) });
+    state.apply(&Edit { lists_added: vec![list], next_file_number: Some(9), ..Edit::default() }).unwrap();
+    state
+}
+
+#[test]
+fn lists_come_move_and_go_as_files_do() {
+    let mut state = state_with_a_list();
+    assert_eq!(
+        state.runs().map(|(number, run)| (number, run.entries, run.level)).collect::<Vec<_>>(),
+        [(1, 10, 0), (2, 20, 1)]
+    );
+    state.apply(&Edit { level_changes: vec![(1, 1), (2, 3)], ..Edit::default() }).unwrap();
+    assert_eq!((state.files[&1].level, state.lists[&2].level), (1, 3));
+    state.apply(&Edit { lists_added: vec![(3, file(1, 0))], lists_removed: vec![2], ..Edit::default() }).unwrap();
+    assert_eq!((state.files.len(), state.lists.keys().collect::<Vec<_>>()), (1, vec![&3]));
+    state.check().unwrap();
+}
+
+#[test]
+fn a_list_is_no_file_and_a_file_no_list() {
+    let refused = [
+        Edit { lists_removed: vec![1], ..Edit::default() },
+        Edit { files_removed: vec![2], ..Edit::default() },
+        Edit { lists_removed: vec![2, 2], ..Edit::default() },
+        Edit { lists_added: vec![(1, file(1, 0))], ..Edit::default() },
+        Edit { files_added: vec![(2, file(1, 0))], ..Edit::default() },
+        Edit { files_added: vec![(3, file(1, 0))], lists_added: vec![(3, file(1, 0))], ..Edit::default() },
+        Edit { lists_added: vec![(3, file(2, 1))], ..Edit::default() },
+        Edit { lists_added: vec![(9, file(1, 0))], ..Edit::default() },
+        Edit { live_changes: vec![(2, 1)], ..Edit::default() },
+    ];
+    for edit in refused {
+        let mut state = state_with_a_list();
+        assert!(state.apply(&edit).is_err(), "{edit:?}");
+        assert_eq!(state, state_with_a_list());
+    }
+    let mut both = state_with_a_list();
+    both.lists.insert(1, file(1, 0));
+    assert!(both.check().is_err());
+}

@@ -55,7 +55,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
     let home = option::of(any::<(u64, u64, u32)>()).prop_map(|home| {
         home.map(|(inode, born_ns, pool_openings)| Home { directory: FileIdentity { inode, born_ns }, pool_openings })
     });
-    let own = (unfinished, any_section(), home);
+    let own = (unfinished, any_section(), home, btree_map(any::<u32>(), any_file(), 0..8));
     (texts, maps, numbers, own).prop_map(|(texts, (files, arenas), numbers, own)| StoreState {
         uuid: texts.0.0,
         files_uuid: texts.0.1.unwrap_or(texts.0.0),
@@ -63,6 +63,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         comparator: texts.2,
         medium: texts.3,
         files,
+        lists: own.3,
         arenas,
         next_file_number: numbers.0,
         next_generation: numbers.1[0],
@@ -82,7 +83,8 @@ fn any_section() -> impl Strategy<Value = EngineSection> {
 
 fn any_edit() -> impl Strategy<Value = Edit> {
     let files = (vec((any::<u32>(), any_file()), 0..6), any::<Vec<u32>>(), any::<Vec<(u32, i64)>>());
-    let own = (any::<Vec<(u32, u8)>>(), any_section());
+    let lists = (vec((any::<u32>(), any_file()), 0..6), any::<Vec<u32>>());
+    let own = (any::<Vec<(u32, u8)>>(), any_section(), lists);
     let arenas = (vec((any::<u64>(), any_arena()), 0..6), any::<Vec<u64>>());
     let numbers = any::<(u64, Option<u32>, Option<u64>, Option<u64>, Option<u64>)>();
     let others = (any::<Option<[u64; LIFETIME_COUNTERS]>>(), option::of(any_medium()));
@@ -91,6 +93,8 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         job: numbers.0,
         files_added: files.0,
         files_removed: files.1,
+        lists_added: own.2.0,
+        lists_removed: own.2.1,
         live_changes: files.2,
         arenas_added: arenas.0,
         arenas_removed: arenas.1,
@@ -209,6 +213,7 @@ fn states_and_edits_are_not_mistaken_for_each_other() {
         Edit { files_removed: vec![1], ..Edit::default() },
         Edit { live_changes: vec![(1, -1)], ..Edit::default() },
         Edit { arenas_removed: vec![1], ..Edit::default() },
+        Edit { lists_removed: vec![1], ..Edit::default() },
     ];
     for edit in edits {
         let changes: Vec<_> = fields(&encode_edit(&edit)).into_iter().filter(|field| field.0 != JOB).collect();
@@ -219,7 +224,7 @@ fn states_and_edits_are_not_mistaken_for_each_other() {
 #[test]
 fn what_is_not_known_is_told_from_what_is_wrong() {
     let unknown = |bytes: &[u8]| matches!(decode_state(bytes), Err(Undecodable::Unknown(_)));
-    for tag in [0_u16, 21, 22, u16::MAX] {
+    for tag in [0_u16, 23, 24, u16::MAX] {
         let mut writer = FieldWriter::default();
         writer.put(tag, &[b"abc"]);
         let more = writer.into_bytes();
