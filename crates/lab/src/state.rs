@@ -15,7 +15,7 @@ use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
 use slmdb_levels::jobs::level_jobs::LevelsState;
 use slmdb_levels::jobs::outputs::{OUTPUTS_FOR_SPACE, outputs};
-use slmdb_levels::{Levels, TableRun};
+use slmdb_levels::{LevelFiles, Levels, Plan, TableOutput, TableRun};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_sync::epoch;
@@ -83,6 +83,17 @@ impl TierSpace for LabState {
 }
 
 impl LevelsState for LabState {
+    type Run = TableRun;
+    type Output<'s> = TableOutput<'s>;
+
+    fn output<'s>(&'s self, files: LevelFiles<'s>, _: &Plan<TableRun>) -> TableOutput<'s> {
+        TableOutput::new(files)
+    }
+
+    fn give_up(&self, files: LevelFiles<'_>, run: &TableRun) {
+        files.give_up(run);
+    }
+
     fn levels(&self) -> &Levels<TableRun> {
         &self.levels
     }

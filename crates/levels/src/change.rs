@@ -31,24 +31,31 @@ impl<R: Run> Change<R> {
     }
 }
 
-/// The MANIFEST's edit for a change. Runs that are no [files](Run::is_file) are left out: the engine records them in
-/// its own section. So is everything else that the engine commits together with the change.
+/// The MANIFEST's edit for a change. Runs that are no [files](Run::is_file) are its lists. The engine adds everything else that it
+/// commits together with the change.
 ///
 /// Levels keep no live counts, so `live_keys` is 0.
 pub fn edit_of<R: Run>(change: &Change<R>) -> Edit {
-    let is_file = |run: &&Arc<R>| run.is_file();
-    let added = change.added.iter().filter(|(_, run)| run.is_file());
-    let moved = change.moved.iter().filter(|(run, _)| run.is_file());
+    let added = |are_files: bool| {
+        let added = change.added.iter().filter(move |(_, run)| run.is_file() == are_files);
+        added.map(|(level, run)| (run.number(), run.record().on_level(*level))).collect()
+    };
+    let removed = |are_files: bool| {
+        let removed = change.removed.iter().filter(move |run| run.is_file() == are_files);
+        removed.map(|run| run.number()).collect()
+    };
     Edit {
-        files_added: added.map(|(level, run)| (run.number(), run.record().on_level(*level))).collect(),
-        files_removed: change.removed.iter().filter(is_file).map(|run| run.number()).collect(),
-        level_changes: moved.map(|(run, level)| (run.number(), *level)).collect(),
+        files_added: added(true),
+        lists_added: added(false),
+        files_removed: removed(true),
+        lists_removed: removed(false),
+        level_changes: change.moved.iter().map(|(run, level)| (run.number(), *level)).collect(),
         ..Edit::default()
     }
 }
 
 impl RunRecord {
-    /// The MANIFEST's record of a run that is a file, on this level. Levels keep no live counts.
+    /// The MANIFEST's record of a run on this level. Levels keep no live counts.
     pub fn on_level(&self, level: u8) -> FileRecord {
         FileRecord {
             length_bytes: self.bytes,

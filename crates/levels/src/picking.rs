@@ -150,8 +150,8 @@ impl<R: Run> Levels<R> {
         is_readable: &dyn Fn(&R) -> bool,
     ) -> Option<Inputs<R>> {
         let are_readable = |inputs: &Inputs<R>| inputs.upper.iter().chain(&inputs.lower).all(|run| is_readable(run));
-        let inputs = self.with_lower(version, from, upper).filter(are_readable)?;
-        let more = self.with_lower(version, from, version.overlapping(from, inputs.hull.range()))?;
+        let inputs = self.with_all(version, from, upper).filter(are_readable)?;
+        let more = self.with_all(version, from, version.overlapping(from, inputs.hull.range()))?;
         let is_better = more.upper.len() > inputs.upper.len()
             && more.lower.len() == inputs.lower.len()
             && more.bytes() <= self.options.input_bytes_max
@@ -159,11 +159,22 @@ impl<R: Run> Levels<R> {
         Some(if is_better { more } else { inputs })
     }
 
-    /// These runs of a level, with what must go with them, and what they overlap on the next.
-    fn with_lower(&self, version: &Version<R>, from: u8, mut upper: Vec<Arc<R>>) -> Option<Inputs<R>> {
-        if from == 0 {
-            upper = close_over_level_0(version, upper);
-        }
+    /// These runs of a level, with what should go with them, and what they overlap on the next.
+    fn with_all(&self, version: &Version<R>, from: u8, upper: Vec<Arc<R>>) -> Option<Inputs<R>> {
+        let upper = if from == 0 { close_over_level_0(version, upper) } else { upper };
+        self.with_lower(version, from, upper)
+    }
+
+    /// As many of the oldest of these runs of level 0 as have, with what they overlap on level 1, no more bytes than this; one at
+    /// least. Newer ones may stay above them. REQUIRES: the runs are closed over level 0.
+    fn oldest_within(&self, version: &Version<R>, runs: &[Arc<R>], input_bytes_max: u64) -> Option<Inputs<R>> {
+        let mut starts = 0..runs.len();
+        let fits = |inputs: &Inputs<R>| inputs.upper.len() == 1 || inputs.bytes() <= input_bytes_max;
+        starts.find_map(|start| self.with_lower(version, 0, runs[start..].to_vec()).filter(fits))
+    }
+
+    /// These runs of a level, and what they overlap on the next.
+    fn with_lower(&self, version: &Version<R>, from: u8, upper: Vec<Arc<R>>) -> Option<Inputs<R>> {
         let order = version.order();
         let hull = Hull::of(order, &upper)?;
         let lower = version.overlapping(from + 1, hull.range());
@@ -186,17 +197,21 @@ impl<R: Run> Levels<R> {
         self.plan_range_within(level, range, u64::MAX)
     }
 
-    /// As [`Levels::plan_range`], with no more bytes of inputs than this, unless the first run alone has more with what must go
-    /// with it: for where there is little space.
+    /// As [`Levels::plan_range`], with no more bytes of inputs than this, unless one run alone has more with what it overlaps: for
+    /// where there is little space.
     pub fn plan_range_within(&self, level: u8, range: KeyRange<'_>, input_bytes_max: u64) -> Picked<R> {
         if level >= LEVEL_LAST {
             return Picked::Nothing;
         }
-        let input_bytes_max = self.options.input_bytes_max.min(input_bytes_max);
+        let space_bytes = input_bytes_max;
+        let input_bytes_max = self.options.input_bytes_max.min(space_bytes);
         self.plan_first_free(level, range, usize::MAX, |version, runs| {
-            let mut inputs = self.with_lower(version, level, vec![runs.first()?.clone()])?;
-            // On level 0 the first run has all with it that must go.
-            for count in if level == 0 { 0..0 } else { 2..runs.len() + 1 } {
+            let first = vec![runs.first()?.clone()];
+            if level == 0 {
+                return self.oldest_within(version, &close_over_level_0(version, first), space_bytes);
+            }
+            let mut inputs = self.with_lower(version, level, first)?;
+            for count in 2..=runs.len() {
                 let more = self.with_lower(version, level, runs[..count].to_vec())?;
                 if more.bytes() > input_bytes_max {
                     break;
@@ -229,7 +244,7 @@ impl<R: Run> Levels<R> {
     }
 
     /// A plan for one run to be written anew in place: to copy it elsewhere, or to leave out its garbage. Of level 0
-    /// there is no other way, and all of it becomes one output there.
+    /// there is no other way, and the run becomes one output there.
     pub fn plan_run(&self, level: u8, number: u32) -> Picked<R> {
         let mut jobs = self.jobs.lock();
         let version = self.current.load_full();
@@ -308,11 +323,8 @@ impl<R: Run> Levels<R> {
             version: version.clone(),
             from: inputs.from,
             to: inputs.to,
-            grandparents: match inputs.to {
-                0 => Vec::new(),
-                to => version.overlapping(to + 1, inputs.hull.range()),
-            },
-            grandparent_bytes_max: self.options.grandparent_bytes_max,
+            grandparents: version.overlapping(inputs.to + 1, inputs.hull.range()),
+            grandparent_bytes_max: if inputs.to == 0 { u64::MAX } else { self.options.grandparent_bytes_max },
             output_bytes: if inputs.to == 0 { u64::MAX } else { self.options.run_bytes },
             upper: inputs.upper,
             lower: inputs.lower,
@@ -324,8 +336,8 @@ impl<R: Run> Levels<R> {
     }
 }
 
-/// These runs of level 0, and all of it that overlap them, and so on: an older version of a key must not stay above a
-/// newer one (LevelDB, issue 320).
+/// These runs of level 0, and all of it that overlap them, and so on. An older version of a key must not stay above a newer one
+/// (LevelDB, issue 320), so all older ones have to go along. The newer ones save a merge.
 fn close_over_level_0<R: Run>(version: &Version<R>, mut runs: Vec<Arc<R>>) -> Vec<Arc<R>> {
     loop {
         let Some(hull) = Hull::of(version.order(), &runs) else { return runs };

@@ -54,7 +54,7 @@ pub trait Run: Send + Sync + 'static {
     /// What is known of it.
     fn record(&self) -> &RunRecord;
 
-    /// Whether the MANIFEST has it among the table files. The engine records others in a section of its own.
+    /// Whether it is a table file. The MANIFEST has others among its lists.
     fn is_file(&self) -> bool {
         true
     }
@@ -65,8 +65,8 @@ pub trait Run: Send + Sync + 'static {
     /// A cursor on no entry.
     fn cursor(self: &Arc<Self>) -> Result<Self::Cursor>;
 
-    /// All entries, before the first of them. For merging, so it may read far ahead.
-    fn source(self: &Arc<Self>) -> Result<Self::Source>;
+    /// All entries, before the first of them. For merging: of a file so many bytes are read at a time.
+    fn source(self: &Arc<Self>, window_bytes: usize) -> Result<Self::Source>;
 
     /// How many entries have a key before `key`, about.
     fn entries_before(&self, key: &[u8]) -> Result<u64>;

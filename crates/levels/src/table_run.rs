@@ -33,11 +33,6 @@ impl TableRun {
     pub fn new(number: u32, record: RunRecord, tables: Arc<Tables>) -> TableRun {
         TableRun { number, record, tables }
     }
-
-    /// As [`Run::source`], with windows of so many bytes.
-    pub fn source_by(self: &Arc<Self>, window_bytes: usize) -> Result<TableRunSource> {
-        Ok(TableRunSource { scan: self.tables.scan(self.number, window_bytes)?, _run: self.clone() })
-    }
 }
 
 /// The runs of a store's table files from this level on, with their levels, for [`Levels::open`](crate::Levels::open).
@@ -73,8 +68,8 @@ impl Run for TableRun {
         Ok(TableRunCursor { cursor: self.tables.cursor(self.number)?, _run: self.clone() })
     }
 
-    fn source(self: &Arc<Self>) -> Result<TableRunSource> {
-        self.source_by(WINDOW_BYTES)
+    fn source(self: &Arc<Self>, window_bytes: usize) -> Result<TableRunSource> {
+        Ok(TableRunSource { scan: self.tables.scan(self.number, window_bytes)?, _run: self.clone() })
     }
 
     fn entries_before(&self, key: &[u8]) -> Result<u64> {

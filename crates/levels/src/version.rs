@@ -75,8 +75,8 @@ impl<R: Run> Version<R> {
         Ok(after)
     }
 
-    /// Checks what must hold among runs: bounds in order, no number twice, level 0 by age, no two runs of a deeper
-    /// level with a key between them. The error says what does not.
+    /// Checks what must hold among runs: bounds in order, no number twice, of two runs of level 0 with a key between them one
+    /// the older, no two runs of a deeper level with a key between them. The error says what does not.
     pub fn check(&self) -> Result<(), String> {
         let mut numbers: Vec<u32> = self.runs().map(|(_, run)| run.number()).collect();
         numbers.sort_unstable();
@@ -89,16 +89,23 @@ impl<R: Run> Version<R> {
                 return Err(format!("run {} on level {level} ends before it begins", run.number()));
             }
         }
-        for (level, runs) in self.levels.iter().enumerate() {
-            let in_order = |pair: &[Arc<R>]| {
-                let (first, second) = (pair[0].record(), pair[1].record());
-                match level {
-                    0 => first.lowest_sequence > second.highest_sequence,
-                    _ => self.order.compare(&first.largest_key, &second.smallest_key).is_lt(),
+        let overlap = |level: usize, first: &R, second: &R| {
+            Err(format!("runs {} and {} overlap on level {level}", first.number(), second.number()))
+        };
+        let is_before = |first: &R, second: &R| {
+            self.order.compare(&first.record().largest_key, &second.record().smallest_key).is_lt()
+        };
+        for (position, newer) in self.levels[0].iter().enumerate() {
+            for older in &self.levels[0][position + 1..] {
+                let is_newer = newer.record().lowest_sequence > older.record().highest_sequence;
+                if !is_newer && !is_before(newer, older) && !is_before(older, newer) {
+                    return overlap(0, newer, older);
                 }
-            };
-            if let Some(pair) = runs.windows(2).find(|pair| !in_order(pair)) {
-                return Err(format!("runs {} and {} overlap on level {level}", pair[0].number(), pair[1].number()));
+            }
+        }
+        for (level, runs) in self.levels.iter().enumerate().skip(1) {
+            if let Some(pair) = runs.windows(2).find(|pair| !is_before(&pair[0], &pair[1])) {
+                return overlap(level, &pair[0], &pair[1]);
             }
         }
         Ok(())

@@ -23,8 +23,8 @@ pub fn file_record(properties: &Properties, length_bytes: u64) -> FileRecord {
 
 /// Adds to an edit the number of its job and the next file number.
 pub fn numbered(state: &StoreState, edit: Edit) -> Edit {
-    let next =
-        edit.files_added.iter().map(|&(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);
+    let added = edit.files_added.iter().chain(&edit.lists_added);
+    let next = added.map(|(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);
     Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
 }
 

@@ -62,7 +62,7 @@ impl Unreadable {
         if !files.has_some() {
             return PassedOver::default();
         }
-        let unreadable = levels.level(1).iter().filter(|run| !files.is_readable(run));
+        let unreadable = levels.level(1).iter().filter(|run| !files.is_readable(&***run));
         let bounds = unreadable.map(|run| (run.record().smallest_key.clone(), run.record().largest_key.clone()));
         PassedOver { ranges: bounds.collect(), run_files: files.numbers(), keys: self.inner.lock().keys.clone() }
     }

@@ -12,11 +12,11 @@ use slmdb_engine::read::merge::Source;
 use slmdb_env::{Error, Result};
 
 use super::level_jobs::{LevelJobs, LevelsState};
+use super::level_source::LEAST_WINDOW_BYTES;
 use crate::depth::LEVEL_LAST;
 use crate::picking::Picked;
 use crate::plan::Plan;
 use crate::run::Run;
-use crate::table_run::TableRun;
 use crate::version::{KeyRange, Version};
 
 /// So many keys of a file are looked up, about.
@@ -52,7 +52,7 @@ impl<S: LevelsState> LevelJobs<S> {
     pub fn compact_levels_in_reserve(
         &self,
         range: KeyRange<'_>,
-        is_worth_it: impl Fn(&Version<TableRun>, u8, &Arc<TableRun>) -> bool,
+        is_worth_it: impl Fn(&Version<S::Run>, u8, &Arc<S::Run>) -> bool,
     ) -> Result<bool> {
         let mut full = None;
         let mut look = |done| match done {
@@ -82,29 +82,29 @@ impl<S: LevelsState> LevelJobs<S> {
 
     /// Runs that overlap something below them: those with deletes first, which give most back, and the deepest first,
     /// which are the nearest to what they hide.
-    fn upper_runs(&self, version: &Version<TableRun>, range: KeyRange<'_>) -> Vec<(u8, Arc<TableRun>)> {
+    fn upper_runs(&self, version: &Version<S::Run>, range: KeyRange<'_>) -> Vec<(u8, Arc<S::Run>)> {
         let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
-        let mut runs: Vec<_> = (1..LEVEL_LAST).flat_map(of_level).collect();
+        let mut runs: Vec<_> = (0..LEVEL_LAST).flat_map(of_level).collect();
         runs.retain(|(level, run)| is_above_others(version, *level, run));
         runs.sort_by_key(|(level, run)| (run.record().deletes == 0, Reverse(*level)));
         runs
     }
 
-    /// Merges a run with what it overlaps on the next level. If there is no space for that, splits it into parts that
-    /// overlap less. Returns whether one of both was done.
-    fn bring_down(&self, level: u8, run: &TableRun) -> Result<bool> {
-        let Picked::Plan(plan) = self.state.levels().plan_range(level, range_of(run)) else { return Ok(false) };
+    /// Merges a run with what it overlaps on the next level; of level 0 the oldest that overlap it, as many as there is space for.
+    /// If there is no space for one, splits it into parts that overlap less. Returns whether one of both was done.
+    fn bring_down(&self, level: u8, run: &S::Run) -> Result<bool> {
+        let picked = self.state.levels().plan_range_within(level, range_of(run), self.store.room_bytes());
+        let Picked::Plan(plan) = picked else { return Ok(false) };
         if !self.can_read(&plan) {
             return Ok(false);
         }
-        if plan.is_move() || plan.input_bytes() <= self.store.room_bytes() {
+        if self.is_move(&plan) || self.state.file_bytes(&plan) <= self.store.room_bytes() {
             return self.compact(plan).map(|()| true);
         }
-        if plan.lower().len() < 2 {
-            return Ok(false);
-        }
+        let (1, 2..) = (plan.upper().len(), plan.lower().len()) else { return Ok(false) };
+        let number = plan.upper()[0].number();
         drop(plan);
-        let Picked::Plan(parts) = self.state.levels().plan_split(level, run.number()) else { return Ok(false) };
+        let Picked::Plan(parts) = self.state.levels().plan_split(level, number) else { return Ok(false) };
         self.compact(parts).map(|()| true)
     }
 
@@ -117,8 +117,8 @@ impl<S: LevelsState> LevelJobs<S> {
     }
 
     /// Whether no input is known to be unreadable.
-    fn can_read(&self, plan: &Plan<TableRun>) -> bool {
-        plan.inputs().all(|run| self.unreadable.is_readable(run))
+    fn can_read(&self, plan: &Plan<S::Run>) -> bool {
+        plan.inputs().all(|run| self.unreadable.is_readable(&**run))
     }
 
     /// The runs whose deletes would all go if they were written anew: nothing is below them.
@@ -127,7 +127,7 @@ impl<S: LevelsState> LevelJobs<S> {
         let deletes_below = self.state.deletes_below(self.store.catalog.lock().state());
         let first_moment = self.state.moments().into_iter().min().unwrap_or(u64::MAX);
         let version = self.state.levels().current();
-        let has_garbage = |level: u8, run: &TableRun| {
+        let has_garbage = |level: u8, run: &S::Run| {
             let record = run.record();
             let newest = record.highest_sequence;
             record.deletes > 0
@@ -143,9 +143,9 @@ impl<S: LevelsState> LevelJobs<S> {
     /// Whether a run has deletes, or newer versions of keys that are below it.
     pub fn hides_garbage(
         &self,
-        version: &Version<TableRun>,
+        version: &Version<S::Run>,
         level: u8,
-        run: &Arc<TableRun>,
+        run: &Arc<S::Run>,
         at_any_cost: bool,
     ) -> Result<bool> {
         let record = run.record();
@@ -154,24 +154,38 @@ impl<S: LevelsState> LevelJobs<S> {
             return Ok(true);
         }
         // The first ones: others would take a read each.
-        let (mut sampled, mut source) = (Sampled::default(), run.source()?);
+        let (mut sampled, mut source) = (Sampled::default(), run.source(LEAST_WINDOW_BYTES)?);
         while sampled.entries < SAMPLES && source.advance()? {
             let key = source.key();
-            let hides = (level + 1..=LEVEL_LAST)
-                .try_fold(false, |hides, deeper| Ok::<_, Error>(hides || version.has_key(deeper, key)?))?;
+            let mut hides = false;
+            for older in older_runs_of_level_0(version, level, &**run) {
+                hides = hides || older.get(key, u64::MAX)?.is_some();
+            }
+            for deeper in level + 1..=LEVEL_LAST {
+                hides = hides || version.has_key(deeper, key)?;
+            }
             sampled.count(hides);
         }
         Ok(sampled.is_worth_it(at_any_cost))
     }
 }
 
-/// Whether deeper levels have runs that a run of this level overlaps.
-fn is_above_others(version: &Version<TableRun>, level: u8, run: &TableRun) -> bool {
-    (level + 1..=LEVEL_LAST).any(|deeper| !version.overlapping(deeper, range_of(run)).is_empty())
+/// The runs of level 0 that are older than one of them. None for another level.
+fn older_runs_of_level_0<'v, R: Run>(version: &'v Version<R>, level: u8, run: &R) -> &'v [Arc<R>] {
+    let runs = version.level(0);
+    let position = runs.iter().position(|other| level == 0 && other.number() == run.number());
+    position.map_or(&[], |position| &runs[position + 1..])
+}
+
+/// Whether a run of this level overlaps others that are older: on deeper levels, or on level 0.
+fn is_above_others<R: Run>(version: &Version<R>, level: u8, run: &R) -> bool {
+    let overlaps = |older: &Arc<R>| version.overlaps(older, range_of(run));
+    older_runs_of_level_0(version, level, run).iter().any(overlaps)
+        || (level + 1..=LEVEL_LAST).any(|deeper| !version.overlapping(deeper, range_of(run)).is_empty())
 }
 
 /// The keys from the first to the last of a run.
-fn range_of(run: &TableRun) -> KeyRange<'_> {
+fn range_of(run: &impl Run) -> KeyRange<'_> {
     let record = run.record();
     (Bound::Included(&record.smallest_key), Bound::Included(&record.largest_key))
 }

@@ -11,15 +11,14 @@ use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 
-use super::level_source::{LevelSource, window_bytes};
+use super::level_source::{Input, LevelSource, window_bytes};
 use super::unreadable_files::UnreadableFiles;
 use crate::change::{Change, edit_of};
 use crate::levels::Levels;
-use crate::merge::{MergeCounts, MergeError, MergeSettings, merge};
+use crate::merge::{MergeCounts, MergeError, MergeSettings, RunOutput, merge};
 use crate::plan::Plan;
 use crate::run::{EntrySource, Run};
-use crate::table_output::{LevelFiles, TableOutput};
-use crate::table_run::TableRun;
+use crate::table_output::LevelFiles;
 
 /// After so many bytes a merge looks whether the store closes.
 const REPORT_EVERY_BYTES: u64 = 1 << 20;
@@ -28,8 +27,25 @@ pub const INPUTS: usize = 16;
 
 /// What an engine keeps of a store that has levels.
 pub trait LevelsState: Send + Sync + 'static {
+    /// What the levels consist of.
+    type Run: Run;
+    /// What writes the outputs of a merge.
+    type Output<'s>: RunOutput<Input<Self::Run>, Run = Arc<Self::Run>, Error = Error>;
+
     /// The levels.
-    fn levels(&self) -> &Levels<TableRun>;
+    fn levels(&self) -> &Levels<Self::Run>;
+    /// Writes the outputs of a plan. `files`: where table files are made.
+    fn output<'s>(&'s self, files: LevelFiles<'s>, plan: &Plan<Self::Run>) -> Self::Output<'s>;
+    /// Gives up a complete output that the MANIFEST does not have, and will never have.
+    fn give_up(&self, files: LevelFiles<'_>, run: &Self::Run);
+    /// Whether a plan that [is a move](Plan::is_move) may be carried out as one.
+    fn may_move(&self, _: &Plan<Self::Run>) -> bool {
+        true
+    }
+    /// How many bytes of table files the merge of a plan may write.
+    fn file_bytes(&self, plan: &Plan<Self::Run>) -> u64 {
+        plan.input_bytes()
+    }
     /// Which compactions run, and what is wanted of them.
     fn compactions(&self) -> &CompactionQueue;
     /// The moments that snapshots and cursors see.
@@ -96,24 +112,29 @@ impl<S: LevelsState> LevelJobs<S> {
 
     /// Moves something from the level that is most above its size to the next one.
     pub fn compact_levels(&self) -> Result<bool> {
-        let is_readable = |run: &TableRun| self.unreadable.is_readable(run);
+        let is_readable = |run: &S::Run| self.unreadable.is_readable(run);
         let Some(plan) = self.state.levels().pick_readable(&|_| true, &is_readable) else { return Ok(false) };
         self.compact_in_free_space(plan).map(|()| true)
     }
 
     /// As [`LevelJobs::compact`], and leaves the reserve alone.
-    pub fn compact_in_free_space(&self, plan: Plan<TableRun>) -> Result<()> {
-        if !plan.is_move() {
-            self.store.check_space(plan.input_bytes())?;
+    pub fn compact_in_free_space(&self, plan: Plan<S::Run>) -> Result<()> {
+        if !self.is_move(&plan) {
+            self.store.check_space(self.state.file_bytes(&plan))?;
         }
         self.compact(plan)
     }
 
+    /// Whether a plan is carried out by an edit of the MANIFEST alone.
+    pub(super) fn is_move(&self, plan: &Plan<S::Run>) -> bool {
+        plan.is_move() && self.state.may_move(plan)
+    }
+
     /// Carries out a plan whose inputs are all in levels.
     /// LOCKS: those of [`LevelJobs::merge`] and [`LevelsState::in_agreement`]; catalog
-    pub fn compact(&self, plan: Plan<TableRun>) -> Result<()> {
+    pub fn compact(&self, plan: Plan<S::Run>) -> Result<()> {
         let began_ns = self.store.context.env.monotonic_ns();
-        if plan.is_move() {
+        if self.is_move(&plan) {
             return self.commit_change(plan.change_of_move(), &[], plan, began_ns);
         }
         let work = CompactionWork {
@@ -165,14 +186,14 @@ impl<S: LevelsState> LevelJobs<S> {
     /// LOCKS: those of [`LevelsState::in_agreement`]; catalog
     fn commit_change(
         &self,
-        change: Change<TableRun>,
-        outputs: &[Arc<TableRun>],
-        plan: Plan<TableRun>,
+        change: Change<S::Run>,
+        outputs: &[Arc<S::Run>],
+        plan: Plan<S::Run>,
         began_ns: u64,
     ) -> Result<()> {
         self.state.in_agreement(&mut || self.commit(edit_of(&change), outputs, |_, _| ()))?;
         self.state.levels().apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
-        let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).collect();
+        let removed: Vec<u32> = change.removed.iter().filter(|run| run.is_file()).map(|run| run.number()).collect();
         let done = Compacted {
             from: plan.from(),
             left_bytes: plan.upper().iter().map(|run| run.record().bytes).sum(),
@@ -186,17 +207,17 @@ impl<S: LevelsState> LevelJobs<S> {
     }
 
     /// Merges the inputs of a plan with what comes from above the levels. Returns the outputs, which are durable, and how many
-    /// bytes were read. `unreadable`: set to the table file of an input that can't be read.
+    /// bytes were read. `unreadable`: set to the number of an input that can't be read.
     /// LOCKS: catalog; snapshots; file numbers
     pub fn merge(
         &self,
-        plan: &Plan<TableRun>,
+        plan: &Plan<S::Run>,
         inflow: Option<Inflow<'_>>,
         unreadable: &mut Option<u32>,
-    ) -> Result<(Vec<Arc<TableRun>>, u64)> {
+    ) -> Result<(Vec<Arc<S::Run>>, u64)> {
         // Which table file each source reads.
         let mut reads: Vec<Arc<AtomicU32>> = Vec::new();
-        let mut sources: Vec<Box<dyn EntrySource>> = Vec::new();
+        let mut sources: Vec<Input<S::Run>> = Vec::new();
         // Runs of level 0 overlap, so each is a source of its own. Those of another level are one, in their order.
         let upper: Vec<_> = if plan.from() == 0 { plan.upper().chunks(1).collect() } else { vec![plan.upper()] };
         let levels = upper.into_iter().chain([plan.lower()]).filter(|runs| !runs.is_empty());
@@ -209,12 +230,12 @@ impl<S: LevelsState> LevelJobs<S> {
             cut.input_entries += inflow.entries;
             cut.input_bytes += inflow.bytes;
             reads.push(inflow.reads);
-            sources.push((inflow.source)(window_bytes));
+            sources.push(Input::above((inflow.source)(window_bytes)));
         }
         for runs in levels {
             let file = Arc::new(AtomicU32::new(0));
             reads.push(file.clone());
-            sources.push(Box::new(LevelSource::new(runs.to_vec(), window_bytes, file)));
+            sources.push(Input::level(LevelSource::new(runs.to_vec(), window_bytes, file)));
         }
         let deletes_below = self.state.deletes_below(self.store.catalog.lock().state());
         let mut report = |_: &MergeCounts| {
@@ -233,7 +254,7 @@ impl<S: LevelsState> LevelJobs<S> {
             report_every_bytes: REPORT_EVERY_BYTES,
             report: &mut report,
         };
-        let merged = merge(sources, settings, TableOutput::new(self.files()));
+        let merged = merge(sources, settings, self.state.output(self.files(), plan));
         let (outputs, counts) = merged.map_err(|error| match error {
             MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
             MergeError::Source(position, error) => {
@@ -259,7 +280,7 @@ impl<S: LevelsState> LevelJobs<S> {
     pub fn commit(
         &self,
         edit: Edit,
-        outputs: &[Arc<TableRun>],
+        outputs: &[Arc<S::Run>],
         mut amend: impl FnMut(&StoreState, &mut Edit),
     ) -> Result<()> {
         self.provide_for_record(&edit).inspect_err(|_| self.give_up(outputs))?;
@@ -281,17 +302,19 @@ impl<S: LevelsState> LevelJobs<S> {
     /// the reserve gives more back than its record takes, so it may go on with less.
     /// LOCKS: catalog, reserve
     fn provide_for_record(&self, edit: &Edit) -> Result<()> {
-        let keys = edit.files_added.iter().map(|(_, file)| file.smallest_key.len() + file.largest_key.len());
-        let (outputs, key_bytes) = (edit.files_added.len(), keys.sum::<usize>() as u64);
-        match self.store.catalog.provide_for_outputs(edit.files_removed.len(), outputs, key_bytes) {
+        let added = edit.files_added.iter().chain(&edit.lists_added);
+        let keys = added.map(|(_, run)| run.smallest_key.len() + run.largest_key.len());
+        let (outputs, key_bytes) = (edit.files_added.len() + edit.lists_added.len(), keys.sum::<usize>() as u64);
+        let inputs = edit.files_removed.len() + edit.lists_removed.len();
+        match self.store.catalog.provide_for_outputs(inputs, outputs, key_bytes) {
             Err(Error::Full { .. }) if outputs == 0 || self.store.catalog.reserve.is_taken() => Ok(()),
             provided => provided,
         }
     }
 
     /// Gives up outputs that the MANIFEST does not have.
-    pub fn give_up(&self, outputs: &[Arc<TableRun>]) {
-        outputs.iter().for_each(|run| self.files().give_up(run));
+    pub fn give_up(&self, outputs: &[Arc<S::Run>]) {
+        outputs.iter().for_each(|run| self.state.give_up(self.files(), run));
     }
 
     /// Hands over files that the MANIFEST does not name any more.
@@ -301,8 +324,8 @@ impl<S: LevelsState> LevelJobs<S> {
 }
 
 /// Notes what a compaction has made.
-pub fn record(done: &mut CompactionDone, outputs: &[Arc<TableRun>], bytes_read: u64) {
+pub fn record<R: Run>(done: &mut CompactionDone, outputs: &[Arc<R>], bytes_read: u64) {
     done.outputs = outputs.iter().map(|run| run.number()).collect();
-    done.bytes_written = outputs.iter().map(|run| run.record().bytes).sum();
+    done.bytes_written = outputs.iter().filter(|run| run.is_file()).map(|run| run.record().bytes).sum();
     done.bytes_read = bytes_read;
 }

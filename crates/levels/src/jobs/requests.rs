@@ -8,7 +8,6 @@ use super::level_jobs::{INPUTS, LevelJobs, LevelsState};
 use crate::depth::LEVEL_LAST;
 use crate::picking::Picked;
 use crate::plan::Plan;
-use crate::table_run::TableRun;
 use crate::version::KeyRange;
 
 impl<S: LevelsState> LevelJobs<S> {
@@ -53,7 +52,7 @@ impl<S: LevelsState> LevelJobs<S> {
     }
 
     /// Carries out a plan, or what gives back space if there is too little.
-    fn compact_somehow(&self, plan: Plan<TableRun>, compact_in_reserve: impl FnOnce() -> Result<bool>) -> Result<()> {
+    fn compact_somehow(&self, plan: Plan<S::Run>, compact_in_reserve: impl FnOnce() -> Result<bool>) -> Result<()> {
         match self.compact_in_free_space(plan) {
             Err(full @ Error::Full { .. }) => {
                 self.store.in_reserve(INPUTS, compact_in_reserve)?.then_some(()).ok_or(full)

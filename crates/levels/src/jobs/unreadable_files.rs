@@ -7,9 +7,8 @@ use slmdb_env::Error;
 use slmdb_sync::scheduled::Mutex;
 
 use crate::run::Run;
-use crate::table_run::TableRun;
 
-/// The table files that compactions could not read since the store was opened, with what is wrong with each. No other lock is taken
+/// The table files and lists that compactions could not read since the store was opened, with what is wrong with each. No other lock is taken
 /// under its own. No compaction is planned with one of them.
 pub struct UnreadableFiles {
     has_some: AtomicBool,
@@ -40,7 +39,7 @@ impl UnreadableFiles {
     }
 
     /// Whether a run could be read, as far as it was read.
-    pub fn is_readable(&self, run: &TableRun) -> bool {
+    pub fn is_readable(&self, run: &impl Run) -> bool {
         !self.has_some() || !self.files.lock().contains_key(&run.number())
     }
 

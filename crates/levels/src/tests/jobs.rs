@@ -17,7 +17,10 @@ enum Step {
         level: u8,
         from: u8,
         to: u8,
+        input_bytes_max: u64,
     },
+    /// A run of level 0 in parts.
+    Split(u8),
     /// The same in place.
     Rewrite {
         level: u8,
@@ -36,7 +39,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => writes().prop_map(Step::Flush),
         6 => Just(Step::Begin),
-        3 => range.clone().prop_map(|(level, from, to)| Step::BeginRange { level, from, to }),
+        3 => (range.clone(), prop_oneof![Just(u64::MAX), 0..400_u64]).prop_map(|((level, from, to), input_bytes_max)| {
+            Step::BeginRange { level, from, to, input_bytes_max }
+        }),
+        2 => any::<u8>().prop_map(Step::Split),
         2 => range.prop_map(|(level, from, to)| Step::Rewrite { level, from, to }),
         9 => any::<prop::sample::Index>().prop_map(Step::Commit),
         1 => any::<prop::sample::Index>().prop_map(Step::GiveUp),
@@ -70,13 +76,19 @@ fn take(store: &mut Store, step: Step, running: &mut Vec<Merged>) {
     match step {
         Step::Flush(writes) => store.flush(writes),
         Step::Begin => begin(store, store.levels.pick(&|_| true), running),
-        Step::BeginRange { level, from, to } | Step::Rewrite { level, from, to } => {
+        Step::Split(which) => {
+            let picked = store.levels.plan_split(0, store.run_of_level_0(which));
+            begin(store, of(picked), running);
+        }
+        Step::BeginRange { level, from, to, .. } | Step::Rewrite { level, from, to } => {
             let (which, from, to) = (from, key(from), key(to));
             let range = (std::ops::Bound::Included(&from[..]), std::ops::Bound::Included(&to[..]));
             let picked = match step {
-                Step::Rewrite { level: 0, .. } => store.plan_run_of_level_0(which),
-                Step::Rewrite { .. } => store.levels.plan_rewrite(level, range),
-                _ => store.levels.plan_range(level, range),
+                Step::Rewrite { level: 0, .. } => store.levels.plan_run(0, store.run_of_level_0(which)),
+                Step::BeginRange { input_bytes_max, .. } => {
+                    store.levels.plan_range_within(level, range, input_bytes_max)
+                }
+                _ => store.levels.plan_rewrite(level, range),
             };
             begin(store, of(picked), running);
         }

@@ -123,7 +123,7 @@ impl Run for MemoryRun {
         Ok(MemoryCursor { run: self.clone(), position: None })
     }
 
-    fn source(self: &Arc<Self>) -> Result<MemorySource> {
+    fn source(self: &Arc<Self>, _: usize) -> Result<MemorySource> {
         Ok(MemorySource::new(self.entries.clone()))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! - `options k=v…`: as [`LevelOptions`]; new levels.
 //! - `run number level smallest-largest bytes`: a run; on level 0, later numbers are newer.
-//! - `pick`, `range level smallest-largest`, `rewrite …`, `inflow …`, `run level number`: a plan, which is called p1,
+//! - `pick`, `range level smallest-largest`, `rewrite …`, `inflow …`, `run level number`, `split …`: a plan, which is called p1,
 //!   p2, and so on.
 //! - `done plan [number:smallest-largest:bytes…]`: applies a plan with these outputs, or moves its runs.
 //! - `drop plan`: gives it up.
@@ -119,6 +119,10 @@ impl Script {
             }
             ["run", level, number] => {
                 let picked = self.levels.plan_run(level.parse().unwrap(), number.parse().unwrap());
+                return self.picked(picked);
+            }
+            ["split", level, number] => {
+                let picked = self.levels.plan_split(level.parse().unwrap(), number.parse().unwrap());
                 return self.picked(picked);
             }
             ["done", name, ..] => return self.done(name, &words[2..]),

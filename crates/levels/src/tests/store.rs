@@ -61,7 +61,7 @@ impl Store {
 
     /// What a plan's merge makes of the inputs, and of entries from above.
     pub(super) fn merge(&self, plan: &Plan<MemoryRun>, inflow: &[Entry]) -> Vec<Vec<Entry>> {
-        let mut sources: Vec<_> = plan.inputs().map(|run| run.source().unwrap()).collect();
+        let mut sources: Vec<_> = plan.inputs().map(|run| run.source(64 << 10).unwrap()).collect();
         if !inflow.is_empty() {
             sources.push(MemoryRun::new(u32::MAX, &self.order, inflow.to_vec()).into_source());
         }
@@ -95,12 +95,11 @@ impl Store {
         self.commit(plan, outputs);
     }
 
-    /// A plan to write a run of level 0 anew.
-    pub(super) fn plan_run_of_level_0(&self, which: u8) -> Picked<MemoryRun> {
+    /// The number of a run of level 0; 0 if there is none.
+    pub(super) fn run_of_level_0(&self, which: u8) -> u32 {
         let version = self.levels.current();
         let runs = version.level(0);
-        let number = runs.get(usize::from(which) % runs.len().max(1)).map_or(0, |run| run.number());
-        self.levels.plan_run(0, number)
+        runs.get(usize::from(which) % runs.len().max(1)).map_or(0, |run| run.number())
     }
 
     /// What a key has at a moment.

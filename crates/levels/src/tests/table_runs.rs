@@ -202,7 +202,7 @@ fn windows_become_smaller_where_there_are_many_inputs() {
 fn cursors_and_sources_pin_their_files() {
     let mut store = with_four_files(100, 2000);
     let run = store.levels.current().level(0)[0].clone();
-    let (cursor, source) = (run.cursor().unwrap(), run.source().unwrap());
+    let (cursor, source) = (run.cursor().unwrap(), run.source(64 << 10).unwrap());
     let number = run.number();
     drop(run);
     let plan = plan_all(&store);

@@ -116,7 +116,7 @@ impl TableStore {
     pub(super) fn merge(&self, plan: &Plan<TableRun>) -> Result<Vec<Arc<TableRun>>, MergeError<Error>> {
         let mut sources: Vec<TableRunSource> = Vec::new();
         for run in plan.inputs() {
-            sources.push(run.source_by(self.window_bytes).map_err(|error| MergeError::Source(sources.len(), error))?);
+            sources.push(run.source(self.window_bytes).map_err(|error| MergeError::Source(sources.len(), error))?);
         }
         let settings = MergeSettings {
             order: self.order().clone(),
