@@ -30,6 +30,8 @@ const NODE_CHECK_SHIFT: u32 = PLACE_BITS + ENTRY_CHECK_BITS;
 
 const _: () = {
     assert!(NODE_BYTES == HEAD_BYTES + 8 && LINE_BYTES.is_multiple_of(NODE_BYTES as u64));
+    // The first word is stored last, and has the magic below the header's CRC.
+    assert!(LAST_WORD_BYTES == 8 && MAGIC == u32::from_le_bytes([b'L', b'I', b'S', b'T']));
     // No pool has more than 2^46 bytes, and entries lie at multiples of 8.
     assert!(PLACE_BITS == 46 - 3 && NODE_CHECK_SHIFT == 64 - 11);
     assert!((FANOUT as u64).pow(UPPER_LEVELS_MAX as u32 + 1) >= 1 << 32);
