@@ -86,7 +86,7 @@ impl Image {
             }
         };
         let mut cursor = ListCursor::new(Arc::clone(list));
-        for (index, entry) in self.model.iter().enumerate() {
+        for entry in &self.model {
             for (moment, expected) in [(entry.sequence, Some(entry)), (u64::MAX, self.newest(&entry.key))] {
                 let found = list.get(&entry.key, moment);
                 let same = |expected: &Entry, found: slmdb_structures::list::Found<'_>| {
@@ -108,7 +108,6 @@ impl Image {
             answered(
                 moved.and_then(|()| Ok(current(&cursor)?.as_ref() == before.checked_sub(1).map(|at| &self.model[at]))),
             );
-            let _ = index;
         }
         answered(self.walk(&mut cursor));
         (is_seen, is_right)
