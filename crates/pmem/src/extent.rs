@@ -18,6 +18,10 @@ pub enum ExtentKind {
     Leaves = 6,
     /// Slots for records of a hybrid tree, all of one size.
     Records = 7,
+    /// A packed list of an LSM tree: its index, without the entries.
+    List = 8,
+    /// Entries that lists point to.
+    Segment = 9,
 }
 
 impl ExtentKind {
@@ -32,6 +36,8 @@ impl ExtentKind {
             5 => ExtentKind::Blocks,
             6 => ExtentKind::Leaves,
             7 => ExtentKind::Records,
+            8 => ExtentKind::List,
+            9 => ExtentKind::Segment,
             _ => return None,
         })
     }

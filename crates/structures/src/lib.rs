@@ -1,8 +1,9 @@
-//! The structures of slmdb in the fast tier: the log, the skiplist MemTable, the FAST and FAIR B+-tree and the hybrid tree.
+//! The structures of slmdb in the fast tier: the log, the skiplist MemTable, the FAST and FAIR B+-tree, the hybrid tree and lists.
 
 pub mod fast_fair;
 pub mod hybrid_tree;
 mod key_lengths;
+pub mod list;
 pub mod log;
 pub mod memtable;
 mod prefetch;

@@ -5,9 +5,9 @@
 
 use crate::codec::common_prefix_bytes;
 use crate::entry::Place;
-use crate::filter::{self, LINE_BYTES};
 use crate::index_chunk::{GOES_ON, HEADER_BYTES, ROW_BYTES, SEQUENCE_BYTES};
 use crate::part::TRAILER_BYTES;
+use slmdb_filter::LINE_BYTES;
 
 /// A chunk ends with the block with which its rows and separators become as long as this.
 pub(crate) const ROWS_BYTES: usize = 4 << 10;
@@ -112,7 +112,7 @@ impl IndexBuilder {
     /// Adds the key of an entry of the block being written. Versions of one key count once in a chunk.
     pub(crate) fn add(&mut self, key: &[u8]) {
         if self.filter_bits_per_key > 0 {
-            let hash = filter::hash_of(key);
+            let hash = slmdb_filter::hash_of(key);
             if self.hashes.last() != Some(&hash) {
                 self.hashes.push(hash);
             }
@@ -132,7 +132,7 @@ impl IndexBuilder {
     }
 
     fn lines(&self) -> u64 {
-        filter::lines_of(self.hashes.len() as u64, self.filter_bits_per_key)
+        slmdb_filter::lines_of(self.hashes.len() as u64, self.filter_bits_per_key)
     }
 
     fn separate(&mut self, (last, sequence): (&[u8], u64), next: Option<&[u8]>) {
@@ -147,13 +147,13 @@ impl IndexBuilder {
 
     fn end_chunk(&mut self) {
         let lines = self.lines() as u32;
-        let probes = if lines == 0 { 0 } else { filter::probes_of(self.filter_bits_per_key) };
+        let probes = if lines == 0 { 0 } else { slmdb_filter::probes_of(self.filter_bits_per_key) };
         let entries_before = self.rows.first_entries;
         let mut content = self.rows.take(lines, probes);
         let filter_at = content.len();
         content.resize(filter_at + lines as usize * LINE_BYTES, 0);
         for hash in self.hashes.drain(..) {
-            filter::insert(&mut content[filter_at..], probes, hash);
+            slmdb_filter::insert(&mut content[filter_at..], probes, hash);
         }
         let separator = std::mem::take(&mut self.separator);
         self.chunk_bytes += (content.len() + TRAILER_BYTES) as u64;

@@ -32,9 +32,9 @@ use slmdb_order::KeyOrder;
 
 use crate::codec::{get_array, get_u32};
 use crate::entry::{Place, order_of_entries};
-use crate::filter::{self, LINE_BYTES, PROBES_AT_MOST};
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::part::Content;
+use slmdb_filter::{LINE_BYTES, PROBES_AT_MOST};
 
 /// Length of what stands before the rows.
 pub(crate) const HEADER_BYTES: usize = 20;
@@ -168,7 +168,7 @@ impl IndexChunk {
     #[inline]
     pub(crate) fn may_have(&self, key: &[u8]) -> bool {
         let filter = self.filter();
-        filter.is_empty() || filter::may_have(filter, self.inner.probes, filter::hash_of(key))
+        filter.is_empty() || slmdb_filter::may_have(filter, self.inner.probes, slmdb_filter::hash_of(key))
     }
 
     /// The filter; empty if there is none.

@@ -50,7 +50,7 @@
 //! ```
 //!
 //! To read this crate: `part` and `compression`, `single`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
-//! [`TableBuilder`], `source` and [`TableReader`], `mapping` and `mapped`, and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
+//! [`TableBuilder`], `source` and [`TableReader`], `mapping` and `mapped`, and [`SequentialReader`]; for files that are searched by key [`slmdb_filter`], [`IndexChunk`],
 //! `index_builder`, `find`, [`TableCursor`], [`TableScan`] and `salvage`.
 #![forbid(unsafe_code)]
 
@@ -62,7 +62,6 @@ mod codec;
 mod compression;
 mod cursor;
 mod entry;
-mod filter;
 mod find;
 mod footer;
 mod index_builder;

@@ -6,7 +6,6 @@
 //! than one block may be, as are two chunks.
 
 use crate::block_builder::ENTRY_HEAD_BYTES_AT_MOST;
-use crate::filter::LINE_BYTES;
 use crate::footer::FOOTER_BYTES;
 use crate::index_builder;
 use crate::key_chunk_sizes::{self, CHUNK_BYTES, CHUNK_HEADER_BYTES, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
@@ -15,6 +14,7 @@ use crate::options::{TableForm, TableOptions};
 use crate::part::TRAILER_BYTES;
 use crate::properties::Properties;
 use crate::single;
+use slmdb_filter::LINE_BYTES;
 
 /// What is to go into a table file, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -158,6 +158,25 @@ impl<M: Medium> Pool<M> {
         Ok(())
     }
 
+    /// Gives the end of an extent back: of it stays what `length_bytes` need, rounded up to whole units. Nothing happens if that
+    /// is as much as it has. Durable on return, in one 8-byte store. The caller sees to it that nobody can still be reading
+    /// there. [`Error::Corruption`] if no extent begins at `offset` that could be changed.
+    pub fn shorten_extent(&self, offset: u64, length_bytes: u64) -> Result<Extent> {
+        let mut space = self.changeable_space()?;
+        let extent = self.given_out_at(offset)?;
+        check(extent.kind, length_bytes, 0)?;
+        let (start, units) = (offset / UNIT_BYTES, length_bytes.div_ceil(UNIT_BYTES));
+        let given = (extent.length_bytes / UNIT_BYTES).saturating_sub(units);
+        if given == 0 {
+            return Ok(extent);
+        }
+        self.units.clear(start + units, given);
+        self.store_entry(start, Entry { kind: extent.kind, units, owner: extent.owner }.word());
+        space.give(start + units, given);
+        self.used_bytes.fetch_sub(given * UNIT_BYTES, Ordering::Relaxed);
+        Ok(Extent { length_bytes: units * UNIT_BYTES, ..extent })
+    }
+
     /// Holds `bytes` in reserve from now on, instead of what was: arenas leave at least so much free, or are refused. Both
     /// sizes are rounded up to whole units.
     ///

@@ -140,6 +140,43 @@ fn impossible_extents_are_refused() {
 }
 
 #[test]
+fn a_crash_leaves_an_extent_long_or_short() {
+    let medium = Simulated::new();
+    let pool = Pool::anonymous(medium.clone(), &small()).unwrap();
+    let long = pool.allocate_extent(ExtentKind::Segment, 4 * UNIT_BYTES, 7).unwrap();
+    fill(&pool, &long);
+    let begin = medium.moment();
+    let short = pool.shorten_extent(long.offset, UNIT_BYTES + 1).unwrap();
+    assert_eq!(short, Extent { length_bytes: 2 * UNIT_BYTES, ..long });
+    let end = medium.moment();
+    assert_eq!(pool.extent_at(long.offset + 2 * UNIT_BYTES), None);
+    let mut seen = std::collections::BTreeSet::new();
+    let mut replay = medium.history().replay();
+    replay.to_moment(begin);
+    loop {
+        for image in replay.images(16, 1) {
+            let crashed = Pool::from_image(Dram, image).unwrap();
+            assert_eq!(crashed.verify().len(), 0);
+            let found = crashed.extent_at(long.offset).unwrap();
+            assert!(found == short || found == long && replay.moment() < end);
+            assert!(is_filled(&crashed, &short) == is_filled(&pool, &short));
+            seen.insert(found.length_bytes);
+        }
+        if !replay.to_next_crash() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 2);
+    for (offset, bytes, kind) in [
+        (long.offset, 0, ErrorKind::Invalid),
+        (long.offset + UNIT_BYTES, 1, ErrorKind::Corruption),
+        (0, 1, ErrorKind::Corruption),
+    ] {
+        assert_eq!(pool.shorten_extent(offset, bytes).unwrap_err().kind(), kind, "{offset}");
+    }
+}
+
+#[test]
 fn a_pool_closed_clean_opens_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pool");
@@ -479,6 +516,7 @@ fn read_only_leaves_the_file_as_it_was() {
 enum Step {
     Allocate { units: u64, kind: ExtentKind },
     Free { which: usize },
+    Shorten { which: usize, units: u64 },
     Reopen { clean: bool },
 }
 
@@ -487,6 +525,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (1..8_u64, kind).prop_map(|(units, kind)| Step::Allocate { units, kind }),
         4 => any::<usize>().prop_map(|which| Step::Free { which }),
+        2 => (any::<usize>(), 1..8_u64).prop_map(|(which, units)| Step::Shorten { which, units }),
         1 => any::<bool>().prop_map(|clean| Step::Reopen { clean }),
     ];
     prop::collection::vec(step, 1..120)
@@ -523,7 +562,13 @@ proptest! {
                     prop_assert!(is_filled(&pool, &extent));
                     pool.free_extent(extent.offset).unwrap();
                 }
-                Step::Free { .. } => {}
+                Step::Shorten { which, units } if !model.is_empty() => {
+                    let which = which % model.len();
+                    let extent = &mut model[which];
+                    extent.length_bytes = extent.length_bytes.min(units * UNIT_BYTES);
+                    prop_assert_eq!(&pool.shorten_extent(extent.offset, units * UNIT_BYTES - 1).unwrap(), extent);
+                }
+                Step::Free { .. } | Step::Shorten { .. } => {}
                 Step::Reopen { clean } => {
                     if clean {
                         pool.seal().unwrap();

@@ -18,7 +18,7 @@ pub(super) struct Target<'a> {
 
 /// The first 8 bytes, zero-padded, as a number: `head_of(a) < head_of(b)` implies `a < b`.
 #[inline]
-pub(super) fn head_of(bytes: &[u8]) -> u64 {
+pub(crate) fn head_of(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(head) => u64::from_be_bytes(*head),
         None => {

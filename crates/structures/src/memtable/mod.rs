@@ -34,3 +34,5 @@ pub use entries::{AllEntries, Found, MemTableEntry, NewestEntries};
 pub use links::LinkPolicy;
 pub use memtable::{MemTable, MemTableOptions};
 pub use replay::{ReadArena, Replayed, read, replay};
+
+pub(crate) use key_heads::head_of;

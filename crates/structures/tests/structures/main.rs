@@ -5,6 +5,7 @@
 mod fast_fair;
 mod hooked;
 mod hybrid_tree;
+mod list;
 mod log;
 mod memtable;
 mod sampling;

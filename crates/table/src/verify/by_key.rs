@@ -7,7 +7,6 @@ use slmdb_env::{Error, Result};
 
 use super::{OpenBlock, Verifier};
 use crate::entry::{Place, order_of_entries};
-use crate::filter;
 use crate::index_chunk::{IndexChunk, Row, Separator};
 
 /// A filter being made again.
@@ -85,7 +84,7 @@ impl Verifier<'_> {
             let is_older = self.sums.entries > 0 && self.last_key == key;
             self.sums.count(key, sequence, cursor.kind(), cursor.value().len(), is_older);
             if !filter.bytes.is_empty() {
-                filter::insert(&mut filter.bytes, filter.probes, filter::hash_of(key));
+                slmdb_filter::insert(&mut filter.bytes, filter.probes, slmdb_filter::hash_of(key));
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(key);

@@ -142,7 +142,7 @@ fn the_document_says_what_the_code_says() {
         include_str!("../../src/key_section.rs"),
         include_str!("../../src/key_section/shortened.rs"),
         include_str!("../../src/index_chunk.rs"),
-        include_str!("../../src/filter.rs"),
+        include_str!("../../../filter/src/lib.rs"),
         include_str!("../../src/properties.rs"),
         include_str!("../../src/footer.rs"),
     ];

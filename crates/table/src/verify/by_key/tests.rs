@@ -9,7 +9,6 @@ use slmdb_testkit::MemoryEnv;
 
 use crate::compression::Compression;
 use crate::entry::{EntryKind, NewEntry};
-use crate::filter::LINE_BYTES;
 use crate::footer::{FOOTER_BYTES, Footer, HAS_INDEX};
 use crate::index_builder::IndexBuilder;
 use crate::index_chunk::{GOES_ON, HEADER_BYTES, ROW_BYTES};
@@ -17,6 +16,7 @@ use crate::part::{Identity, PartKind};
 use crate::properties::Properties;
 use crate::writer::PartWriter;
 use crate::{TableCursor, TableReader};
+use slmdb_filter::LINE_BYTES;
 
 const UUID: [u8; 16] = [7; 16];
 const PATH: &str = "/7.table";

@@ -1,4 +1,5 @@
-//! The filter of an index chunk: a Bloom filter (Bloom, CACM 13(7), 1970) in lines of 64 bytes.
+//! The filter of a table file's index chunk, and of a list in the fast tier: a Bloom filter (Bloom, CACM 13(7), 1970) in lines of
+//! 64 bytes.
 //!
 //! All bits of a key lie in one line, so a look costs one or two lines of the processor's cache (Putze, Sanders and
 //! Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). At 10 bits a key about one missing key in a hundred
@@ -13,18 +14,19 @@
 //! ```
 //!
 //! Bit `n` of a line is bit `n` modulo 8 of its byte `n / 8`.
+#![forbid(unsafe_code)]
 
 /// Length of a line.
-pub(crate) const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = 64;
 /// The most probes that a filter may ask for.
-pub(crate) const PROBES_AT_MOST: u32 = 40;
+pub const PROBES_AT_MOST: u32 = 40;
 
 const LINE_BITS: u64 = 8 * LINE_BYTES as u64;
 const BIT_SHIFT: u32 = u32::BITS - LINE_BITS.trailing_zeros();
 
 /// What a filter keeps of a key.
 #[inline]
-pub(crate) fn hash_of(key: &[u8]) -> u32 {
+pub fn hash_of(key: &[u8]) -> u32 {
     slmdb_checksum::crc32c(key)
 }
 
@@ -36,12 +38,12 @@ fn spread(hash: u32) -> u64 {
 }
 
 /// How many lines so many keys need; 0: no filter.
-pub(crate) fn lines_of(keys: u64, bits_per_key: u32) -> u64 {
+pub fn lines_of(keys: u64, bits_per_key: u32) -> u64 {
     (keys * u64::from(bits_per_key)).div_ceil(LINE_BITS)
 }
 
-/// How many bits of each key are set: what gives the fewest false answers in lines of this length.
-pub(crate) fn probes_of(bits_per_key: u32) -> u32 {
+/// How many bits of each key are set, at most [`PROBES_AT_MOST`] for up to 64 bits a key: what gives the fewest false answers in lines of this length.
+pub fn probes_of(bits_per_key: u32) -> u32 {
     (bits_per_key * 3 / 5).max(1)
 }
 
@@ -64,7 +66,7 @@ fn line_at(spread: u64, filter: &[u8]) -> usize {
 }
 
 /// Sets the bits of a key in a filter, which has one line at least.
-pub(crate) fn insert(filter: &mut [u8], probes: u32, hash: u32) {
+pub fn insert(filter: &mut [u8], probes: u32, hash: u32) {
     let spread = spread(hash);
     let at = line_at(spread, filter);
     let line = &mut filter[at..at + LINE_BYTES];
@@ -73,7 +75,7 @@ pub(crate) fn insert(filter: &mut [u8], probes: u32, hash: u32) {
 
 /// Whether a key may be there; false: it is not. A filter without lines knows nothing.
 #[inline]
-pub(crate) fn may_have(filter: &[u8], probes: u32, hash: u32) -> bool {
+pub fn may_have(filter: &[u8], probes: u32, hash: u32) -> bool {
     let spread = spread(hash);
     match filter.get(line_at(spread, filter)..).and_then(|line| line.first_chunk::<LINE_BYTES>()) {
         Some(line) => bits_of(spread, probes).all(|bit| line[bit / 8] & 1 << (bit % 8) != 0),

@@ -1,0 +1,118 @@
+//! Crashes: a job is recorded on the simulated medium, and every crash that its fences part is looked at.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use slmdb_order::KeyOrder;
+use slmdb_pmem::{Dram, ExtentKind, Medium, Pool};
+use slmdb_structures::list::{List, ListCursor, ListOptions, ListRecord, ListWriter, Persists, SegmentWriter};
+use slmdb_testkit::Simulated;
+
+use super::{
+    Entry, check, complete_one, entry, extents_of, list_options, open, pool, segment_options, sort, write_one,
+};
+use crate::fast_fair::support::budget;
+
+/// Old entries, new ones, and both, in order.
+fn models(count: u64) -> (Vec<Entry>, Vec<Entry>, Vec<Entry>) {
+    let key = |number: u64| format!("key{:04}", number * 37 % 1000).into_bytes();
+    let mut old: Vec<Entry> = (1..count).map(|number| entry(&key(number), number)).collect();
+    let mut new: Vec<Entry> = (1..count).map(|number| entry(&key(number * 3), 1000 + number)).collect();
+    let mut both = [old.clone(), new.clone()].concat();
+    [&mut old, &mut new, &mut both].into_iter().for_each(|entries| sort(entries, &KeyOrder::Bytewise));
+    (old, new, both)
+}
+
+/// Merges a list and new entries into two lists over the old bytes, and completes both.
+fn job(pool: &Arc<Pool<Simulated>>, old: &Arc<List<Simulated>>, new: &[Entry], segment_bytes: u64) -> [ListRecord; 2] {
+    let mut segments = SegmentWriter::new(Arc::clone(pool), segment_options(segment_bytes));
+    let fresh = write_one(pool, &mut segments, 2, new, list_options(&KeyOrder::Bytewise, 10));
+    let mut merged = ListWriter::new(Arc::clone(pool), 3, list_options(&KeyOrder::Bytewise, 10));
+    let mut cursor = ListCursor::new(Arc::clone(old));
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        merged.add(cursor.key(), cursor.sequence(), cursor.kind(), cursor.place().unwrap()).unwrap();
+        cursor.next().unwrap();
+    }
+    let merged = merged.finish(1).unwrap();
+    segments.complete(&[fresh.clone(), merged.clone()]).unwrap();
+    [fresh.into_record(), merged.into_record()]
+}
+
+/// What a list of this number is in an image: refused, or whole.
+fn look(image: Vec<u8>, number: u32, model: &[Entry]) -> bool {
+    let pool = Arc::new(Pool::from_image(Dram, image).unwrap());
+    let lists = extents_of(&pool, ExtentKind::List);
+    let Some(extent) = lists.into_iter().find(|extent| extent.owner == number) else { return false };
+    match List::open(Arc::clone(&pool), extent, number, KeyOrder::Bytewise) {
+        Ok(list) => {
+            check(&Arc::new(list), model);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn a_crash_leaves_a_list_whole_or_none() {
+    // A segment of one unit is never shortened, so that no fence of the pool's comes between.
+    for (count, seed, segment_bytes) in [(4, 1, 64 << 10), (60, 2, 128 << 10), (700, 3, 64 << 10)] {
+        let (old, new, _) = models(count);
+        let medium = Simulated::new();
+        let pool = pool(medium.clone());
+        // A list that is no more has left its bytes where the new ones come to lie.
+        let gone = complete_one(&pool, 9, &new, list_options(&KeyOrder::Bytewise, 10));
+        for offset in [gone.record().extent.offset, gone.record().segments[0].segment] {
+            pool.free_extent(offset).unwrap();
+        }
+        drop(gone);
+        let list = complete_one(&pool, 1, &old, list_options(&KeyOrder::Bytewise, 10));
+        let begin = medium.moment();
+        job(&pool, &list, &new, segment_bytes);
+        let end = medium.moment();
+        let mut replay = medium.history().replay();
+        replay.to_moment(begin);
+        let mut seen = BTreeSet::new();
+        loop {
+            for image in replay.images(24 * budget() as u64, seed) {
+                assert!(look(image.clone(), 1, &old));
+                let found = [(2, &new), (3, &old)].map(|(number, model)| look(image.clone(), number, model));
+                assert!(replay.moment() < end || found == [true; 2], "complete, and a crash has lost it");
+                seen.insert(found);
+            }
+            if !replay.to_next_crash() {
+                break;
+            }
+        }
+        assert!(seen.contains(&[false; 2]) && seen.contains(&[true; 2]) && seen.len() > 2, "{seen:?}");
+    }
+}
+
+#[test]
+fn a_job_takes_two_fences_whatever_it_writes() {
+    let (old, new, both) = models(500);
+    for (lists, entries) in [(1, &old), (3, &both)] {
+        let medium = Simulated::new();
+        let pool = pool(medium.clone());
+        let mut segments = SegmentWriter::new(Arc::clone(&pool), segment_options(64 << 10));
+        let fences = || medium.counters().persists;
+        let written: Vec<_> = (0..lists)
+            .map(|number| write_one(&pool, &mut segments, number, entries, list_options(&KeyOrder::Bytewise, 10)))
+            .collect();
+        // The extents took fences of the pool's.
+        let before = fences();
+        segments.complete(&written).unwrap();
+        assert_eq!(fences() - before, 2);
+        open(&pool, written[0].record(), &KeyOrder::Bytewise).unwrap();
+    }
+    // The paper's way: four for each node.
+    let medium = Simulated::new();
+    let pool = pool(medium.clone());
+    let mut segments = SegmentWriter::new(Arc::clone(&pool), segment_options(64 << 10));
+    let options = ListOptions { persists: Persists::FourEach, ..list_options(&KeyOrder::Bytewise, 10) };
+    let start = medium.counters().persists;
+    let list = write_one(&pool, &mut segments, 1, &new, options);
+    assert!(medium.counters().persists - start >= 4 * new.len() as u64);
+    segments.complete(&[list.clone()]).unwrap();
+    check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &new);
+}
