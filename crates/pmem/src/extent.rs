@@ -18,9 +18,20 @@ pub enum ExtentKind {
     Leaves = 6,
     /// Slots for records of a hybrid tree, all of one size.
     Records = 7,
+    /// A persistent skiplist of TLSM.
+    List = 8,
+    /// Entries that such lists point at.
+    Segment = 9,
 }
 
 impl ExtentKind {
+    /// Whether extents of this kind carry checksums of their own. Their maker writes them once, and makes them durable
+    /// before anything names them. So the pool neither sums nor writes back what they contain, and its closing and
+    /// opening take no longer because of them.
+    pub fn checks_itself(self) -> bool {
+        matches!(self, ExtentKind::List | ExtentKind::Segment)
+    }
+
     /// The kind that a byte of the map stands for.
     #[inline]
     pub(crate) fn from_byte(byte: u8) -> Option<ExtentKind> {
@@ -32,6 +43,8 @@ impl ExtentKind {
             5 => ExtentKind::Blocks,
             6 => ExtentKind::Leaves,
             7 => ExtentKind::Records,
+            8 => ExtentKind::List,
+            9 => ExtentKind::Segment,
             _ => return None,
         })
     }
