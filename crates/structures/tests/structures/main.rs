@@ -7,4 +7,5 @@ mod hooked;
 mod hybrid_tree;
 mod log;
 mod memtable;
+mod reads;
 mod sampling;
