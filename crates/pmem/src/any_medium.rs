@@ -35,6 +35,13 @@ impl AnyMedium {
         AnyMedium::Dram(Dram)
     }
 
+    /// Out of the way of readers, who mostly have nothing to note.
+    #[cold]
+    #[inline(never)]
+    fn note_slow_read(&self) {
+        self.inner().note_read();
+    }
+
     /// Whichever is not the most usual one.
     #[cold]
     fn inner(&self) -> &dyn Medium {
@@ -160,7 +167,7 @@ impl Medium for AnyMedium {
     fn note_read(&self) {
         match self {
             AnyMedium::Dram(_) | AnyMedium::Persistent(_) => {}
-            other => other.inner().note_read(),
+            other => other.note_slow_read(),
         }
     }
 
