@@ -20,8 +20,8 @@ pub const HELP: &str = "\
 Stores, with commas between:
   slmdb                        on plain memory (Dram)
   slmdb:OPTION[,OPTION]...     a variant of it:
-      emulated                 on emulated persistent memory, with latency=NS, model=line|persist, bandwidth=MB/s,
-                               unit=BYTES as for `slmdb --pm`; pools are made in --pools
+      emulated                 on emulated persistent memory, with latency=NS, model=line|persist, read=NS,
+                               bandwidth=MB/s, unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=garbage-first|paper   how table files are chosen for compaction
       engine=NAME              the design: slm, the default, or lab
       level_zero=SIZE, level_base=SIZE, leaf_scan=PART
@@ -185,10 +185,10 @@ impl Variant {
                 Some(("leaf_scan", part)) => variant.lab.leaf_scan_part = parse_part("leaf_scan", part)?,
                 Some(("scans", word @ ("on" | "off"))) => variant.leaf_node_scans = word == "on",
                 Some(("degree", word @ ("on" | "off"))) => variant.range_queries = word == "on",
-                Some(("latency" | "model" | "bandwidth" | "unit", _)) => details.push(option),
+                Some(("latency" | "model" | "read" | "bandwidth" | "unit", _)) => details.push(option),
                 _ => {
                     return Err(format!(
-                        "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
+                        "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, read=NS, bandwidth=MB/s, \
                          unit=BYTES, policy=garbage-first|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off, \
                          level_zero=SIZE, level_base=SIZE, leaf_scan=PART"
                     ));
@@ -201,7 +201,7 @@ impl Variant {
             variant.medium(Path::new("pool"))?;
         } else if !details.is_empty() || variant.links_persisted {
             return Err(
-                "latency, model, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
+                "latency, model, read, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
             );
         }
         if variant.lab != LabOptions::default() && variant.engine != Some(EngineName::Lab) {
@@ -353,6 +353,10 @@ mod tests {
         let on_nvm = StoreSpec::parse_list("rocksdb:nvm=8MiB,level_base=1MiB,rocksdb").unwrap();
         assert_eq!(on_nvm[0].kind, Kind::RocksDbNvm(FastPathSizes { bytes: 8 << 20, level_base_bytes: 1 << 20 }));
         assert_eq!((on_nvm[0].fast_path_bytes(), on_nvm[1].fast_path_bytes()), (8 << 20, 0));
+        let slow = StoreSpec::parse("slmdb:emulated,model=persist,latency=300,read=200").unwrap();
+        assert_eq!(slow.name, "slmdb:emulated,model=persist,latency=300,read=200");
+        let emulation = Some(",model=persist,latency=300,read=200".to_string());
+        assert_eq!(slow.kind, Kind::Slmdb(Variant { emulation, ..Variant::default() }));
         let spec = StoreSpec::parse("slmdb:live=0.6,scans=off,degree=on").unwrap();
         assert_eq!(spec.kind, Kind::Slmdb(switched));
     }
@@ -367,6 +371,8 @@ mod tests {
             ("slmdb:engine=rocksdb", "no engine"),
             ("slmdb:links=persisted", "emulated"),
             ("slmdb:emulated,latency=x", "latency"),
+            ("slmdb:emulated,read=1000001", "read latency"),
+            ("slmdb:read=200", "emulated"),
             ("slmdb:emulated,model=both", "model"),
             ("slmdb:live=2", "from 0 to 1"),
             ("slmdb:scans=maybe", "no option"),

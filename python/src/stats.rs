@@ -29,7 +29,7 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
     Ok(dictionary)
 }
 
-fn numbers(stats: &Stats) -> [(&'static str, u64); 28] {
+fn numbers(stats: &Stats) -> [(&'static str, u64); 29] {
     let waits = &stats.stalls;
     [
         ("format_version", u64::from(stats.format_version)),
@@ -52,6 +52,7 @@ fn numbers(stats: &Stats) -> [(&'static str, u64); 28] {
         ("fast_tier_bytes", stats.fast_tier_bytes),
         ("fast_tier_node_bytes", stats.fast_tier_node_bytes),
         ("fast_tier_key_segment_bytes", stats.fast_tier_key_segment_bytes),
+        ("fast_tier_reads", stats.fast_tier_reads),
         ("wait_for_pace_us", waits.pace_us),
         ("wait_for_compaction_us", waits.compaction_us),
         ("compaction_idle_while_paced_us", waits.compaction_idle_while_paced_us),

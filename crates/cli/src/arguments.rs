@@ -31,10 +31,10 @@ pub struct StoreArguments {
     ///
     /// PATH is on persistent memory: a file system mounted for direct access (-o dax), or a device (/dev/dax0.0), which
     /// is taken whole and has to hold nothing.
-    /// emulated:PATH[,latency=NS][,model=line|persist][,bandwidth=MB/s][,unit=BYTES] maps any file and treats it as
-    /// persistent memory; the rest emulates slower memory, for this opening alone: NS nanoseconds for each 64-byte
-    /// line written back (model=line, the default) or for each fence (model=persist); a bandwidth; the write unit
-    /// that bytes are counted in (default 256).
+    /// emulated:PATH[,latency=NS][,model=line|persist][,read=NS][,bandwidth=MB/s][,unit=BYTES] maps any file and treats
+    /// it as persistent memory; the rest emulates slower memory, for this opening alone: NS nanoseconds for each 64-byte
+    /// line written back (model=line, the default) or for each fence (model=persist); NS nanoseconds for each read that
+    /// is waited for; a bandwidth; the write unit that bytes are counted in (default 256).
     /// Only a new store, or one whose pool has been moved, needs it: a store remembers its pool. The new place of a
     /// pool is remembered by verbs that write; others must be told it every time.
     #[arg(long, value_name = "[emulated:]PATH", verbatim_doc_comment, value_parser = FastTier::parser(), help_heading = "Opening the store")]

@@ -1,7 +1,7 @@
 //! `--pm`: where the fast tier is.
 //!
 //! `PATH` alone means persistent memory, a file that maps with `MAP_SYNC` (DAX) or a device-dax; `emulated:PATH[,latency=NS][,model=line|persist]
-//! [,bandwidth=MB/s][,unit=BYTES]` means any file, mapped, that is to behave like it. PATH is the pool file itself. It is
+//! [,read=NS][,bandwidth=MB/s][,unit=BYTES]` means any file, mapped, that is to behave like it. PATH is the pool file itself. It is
 //! remembered by the store; what is emulated holds for one opening.
 
 use std::ffi::{OsStr, OsString};
@@ -65,11 +65,12 @@ pub fn parse(argument: OsString) -> Result<FastTier, String> {
         return Err("a path is missing after `emulated:`".to_string());
     }
     let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-    let (mut latency, mut model, mut bandwidth, mut unit) = (None, None, None, None);
+    let (mut latency, mut model, mut read, mut bandwidth, mut unit) = (None, None, None, None, None);
     for part in parts {
         let part = OsStr::from_bytes(part).to_string_lossy();
         let given_twice = match part.split_once('=') {
             Some(("latency", value)) => latency.replace(number("latency", "nanoseconds", value)?).is_some(),
+            Some(("read", value)) => read.replace(number("read", "nanoseconds", value)?).is_some(),
             Some(("bandwidth", value)) => {
                 bandwidth.replace(number("bandwidth", "megabytes a second", value)?).is_some()
             }
@@ -78,7 +79,7 @@ pub fn parse(argument: OsString) -> Result<FastTier, String> {
             Some(("model", "persist")) => model.replace(LatencyModel::Persist).is_some(),
             Some(("model", other)) => return Err(format!("`model` is `line` or `persist`, not `{other}`")),
             _ => {
-                let known = "latency=NS, model=line|persist, bandwidth=MB/s, unit=BYTES";
+                let known = "latency=NS, model=line|persist, read=NS, bandwidth=MB/s, unit=BYTES";
                 return Err(format!("`{part}` is none of {known}"));
             }
         };
@@ -90,6 +91,7 @@ pub fn parse(argument: OsString) -> Result<FastTier, String> {
         latency_ns: latency.unwrap_or(0),
         model: model.unwrap_or_default(),
         bandwidth_megabytes_per_second: bandwidth,
+        read_latency_ns: read.unwrap_or(0),
     };
     emulation.check().map_err(|error| error.to_string())?;
     if unit.is_some_and(|bytes| !bytes.is_power_of_two() || !(64..=4096).contains(&bytes)) {
@@ -125,11 +127,15 @@ mod tests {
         for text in ["emulated:/x/pool", "emulated:/x/pool,latency=0", "emulated:/x/pool,model=line,latency=0"] {
             assert_eq!(parsed(text), emulated(Emulation::default(), None));
         }
-        let emulation =
-            Emulation { latency_ns: 500, model: LatencyModel::Persist, bandwidth_megabytes_per_second: Some(2000) };
+        let emulation = Emulation {
+            latency_ns: 500,
+            model: LatencyModel::Persist,
+            bandwidth_megabytes_per_second: Some(2000),
+            read_latency_ns: 200,
+        };
         for text in [
-            "emulated:/x/pool,latency=500,model=persist,bandwidth=2000,unit=64",
-            "emulated:/x/pool,unit=64,bandwidth=2000,model=persist,latency=500",
+            "emulated:/x/pool,latency=500,model=persist,read=200,bandwidth=2000,unit=64",
+            "emulated:/x/pool,unit=64,bandwidth=2000,read=200,model=persist,latency=500",
         ] {
             assert_eq!(parsed(text), emulated(emulation, Some(64)));
         }
@@ -148,6 +154,8 @@ mod tests {
             "emulated:p,latency=+1",
             "emulated:p,latency=99999999999999999999",
             "emulated:p,latency=1000001",
+            "emulated:p,read=",
+            "emulated:p,read=200,read=200",
             "emulated:p,unit=0",
             "emulated:p,unit=100",
             "emulated:p,unit=8192",
@@ -157,6 +165,14 @@ mod tests {
             "emulated:p,latency=0,latency=0",
         ] {
             assert!(parsed(text).is_err(), "{text}");
+        }
+        for (text, said) in [
+            ("emulated:p,read=1000001", "an added read latency is at most 1000000 ns, not 1000001"),
+            ("emulated:p,read=fast", "`read` is a whole number of nanoseconds, not `fast`"),
+            ("emulated:p,speed=1", "read=NS"),
+        ] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
         }
     }
 }

@@ -61,6 +61,9 @@ pub struct Stats {
     pub flush_waits_for: Option<String>,
     /// What was chosen for compaction since this opening, and by which source.
     pub choices: CompactionChoices,
+    /// Reads of the fast tier that somebody waited for, since this opening. Counted only while its latencies are emulated,
+    /// else 0.
+    pub fast_tier_reads: u64,
     /// Counters since this opening.
     pub since_open: Counters,
     /// Counters since the store was made: as of the last MANIFEST record, plus this opening.

@@ -26,7 +26,7 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::mapping::{Mapping, Sharing};
-use crate::medium::Medium;
+use crate::medium::{Medium, Reads};
 use crate::pool::{Extent, Pool};
 
 /// What an arena is for that is a mapped file. See the module's essay.
@@ -251,6 +251,22 @@ impl<M: Medium> Arena<M> {
         match &self.home {
             Home::Pool { pool, .. } => pool.medium(),
             Home::File { medium, .. } | Home::Copy { medium, .. } | Home::Bytes { medium, .. } => medium,
+        }
+    }
+
+    /// Somebody waits for a read of the arena: see [`Medium::note_read`]. Only what lies in a pool counts.
+    #[inline]
+    pub fn note_read(&self) {
+        if let Home::Pool { pool, .. } = &self.home {
+            pool.note_read();
+        }
+    }
+
+    /// Notes reads of the arena, for who doesn't know the type of its medium.
+    pub fn reads(&self) -> Reads {
+        match &self.home {
+            Home::Pool { pool, .. } => pool.medium().reads(),
+            _ => Reads::default(),
         }
     }
 

@@ -18,13 +18,20 @@ pub enum ExtentKind {
     Leaves = 6,
     /// Slots for records of a hybrid tree, all of one size.
     Records = 7,
-    /// A packed list of an LSM tree: its index, without the entries.
+    /// A packed list of TLSM: a sorted run, without its entries.
     List = 8,
-    /// Entries that lists point to.
+    /// Entries that such lists point at.
     Segment = 9,
 }
 
 impl ExtentKind {
+    /// Whether extents of this kind carry checksums of their own. Their maker writes them once, and makes them durable
+    /// before anything names them. So the pool neither sums nor writes back what they contain, and its closing and
+    /// opening take no longer because of them.
+    pub fn checks_itself(self) -> bool {
+        matches!(self, ExtentKind::List | ExtentKind::Segment)
+    }
+
     /// The kind that a byte of the map stands for.
     #[inline]
     pub(crate) fn from_byte(byte: u8) -> Option<ExtentKind> {

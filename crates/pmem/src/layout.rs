@@ -28,6 +28,7 @@
 //!      0  word             u64   kind u8 << 56 | length in units u24 << 32 | owner u32
 //!      8  seal             u64   check u32 << 32 | crc32c of the extent's content u32; check = crc32c of
 //!                                (unit u64, word u64, content's crc32c u32). Meaningful in a pool closed clean only.
+//!                                The content of an extent that checks itself counts as empty: its crc32c is 0.
 //! ```
 
 use crate::extent::ExtentKind;

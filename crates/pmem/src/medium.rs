@@ -15,6 +15,8 @@
 //!   what other threads flushed.
 //! * A copy of many bytes is *not* ordered within itself, not even within a line.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_sync::mapped::AtomicU64;
@@ -35,6 +37,33 @@ pub struct FlushCounters {
     pub media_bytes: u64,
     /// Bytes that flushes were asked for, before they were rounded to lines.
     pub bytes_asked: u64,
+    /// Reads that somebody waited for ([`Medium::note_read`]). Counted only while latencies are emulated, else 0.
+    pub reads: u64,
+}
+
+/// Notes reads of a medium for who doesn't know its type. By default of none, and then it notes nothing.
+#[derive(Clone, Default)]
+pub struct Reads(Option<Arc<dyn Medium>>);
+
+impl Reads {
+    /// Those of this medium.
+    pub fn of(medium: impl Medium) -> Reads {
+        Reads(Some(Arc::new(medium)))
+    }
+
+    /// As [`Medium::note_read`].
+    #[inline]
+    pub fn note(&self) {
+        if let Some(medium) = &self.0 {
+            medium.note_read();
+        }
+    }
+}
+
+impl fmt::Debug for Reads {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Reads({})", if self.0.is_some() { "noted" } else { "not noted" })
+    }
 }
 
 /// Every store, flush and fence to the fast tier. See the module's essay for what a store promises.
@@ -99,6 +128,17 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Everything this thread flushed before is durable after.
     fn fence(&self);
+
+    /// Somebody waits for a read of the pool: a node on the way down, a record whose key is compared, a value. Called once
+    /// for each such read, before it. What is asked for together, and waited for together, is one read. Here an
+    /// emulation counts, and takes its time; on other media it is nothing.
+    #[inline(always)]
+    fn note_read(&self) {}
+
+    /// Notes reads of this medium, for who doesn't know its type. By default nothing is noted.
+    fn reads(&self) -> Reads {
+        Reads::default()
+    }
 
     /// What was flushed so far.
     fn counters(&self) -> FlushCounters;

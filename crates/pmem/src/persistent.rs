@@ -20,7 +20,7 @@ use std::fmt;
 
 use slmdb_env::{Error, Result};
 
-use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
+use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium, Reads};
 use counting::{Counters, flushed};
 use instruction::{Instruction, store_fence, stream};
 
@@ -186,6 +186,18 @@ impl<D: Delay> Medium for Persistent<D> {
         if self.counters.fenced(self.unit_shift) {
             self.delay.after_fence();
         }
+    }
+
+    #[inline(always)]
+    fn note_read(&self) {
+        if D::TAKES_TIME {
+            self.counters.count_read();
+            self.delay.before_read();
+        }
+    }
+
+    fn reads(&self) -> Reads {
+        if D::TAKES_TIME { Reads::of(self.clone()) } else { Reads::default() }
     }
 
     fn counters(&self) -> FlushCounters {

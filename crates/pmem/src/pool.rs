@@ -15,8 +15,8 @@
 //! it and gives [`Error::Corruption`](slmdb_env::Error::Corruption) that names file and offset. [`Pool::kind_at`] and
 //! [`Pool::extent_at`] say what is at an offset without a lock and without reading the pool's map, for that very purpose.
 //!
-//! A pool that is closed by [`Pool::seal`] carries a checksum for every extent, which the next opening verifies. One that
-//! was not is in the state its last stores left it in, in crash order; it opens at once and its words are checked as
+//! A pool that is closed by [`Pool::seal`] carries a checksum for every extent that doesn't check itself
+//! ([`ExtentKind::checks_itself`]), which the next opening verifies. One that was not is in the state its last stores left it in, in crash order; it opens at once and its words are checked as
 //! they are followed.
 
 pub(crate) mod allocate;

@@ -39,7 +39,8 @@ impl AdvancedOptions {
     }
 
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
-    /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` says what the models mean.
+    /// this opening: of writes, of a bandwidth, and of reads. Default: none, which costs nothing. For measurements:
+    /// `docs/guide/media.md` says what the models mean.
     pub fn emulation(mut self, emulation: Emulation) -> AdvancedOptions {
         self.0.emulation = emulation;
         self

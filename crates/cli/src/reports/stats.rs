@@ -97,6 +97,7 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
                 ("fast_tier_node_bytes", Bytes(stats.fast_tier_node_bytes)),
                 ("fast_tier_key_segment_bytes", Bytes(stats.fast_tier_key_segment_bytes)),
                 ("fast_tier_index_bytes_per_key", BytesPerKey(stats.fast_tier_index_bytes_per_key)),
+                ("fast_tier_reads", Count(stats.fast_tier_reads)),
             ],
         ),
         (
@@ -257,6 +258,7 @@ mod tests {
             "live_bytes",
             "fast_tier_bytes",
             "fast_tier_index_bytes_per_key",
+            "fast_tier_reads",
             "memory_budget_bytes",
             "memory_bytes",
             "block_cache_bytes",

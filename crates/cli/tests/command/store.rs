@@ -310,6 +310,21 @@ fn emulated_latency_is_taken_and_counted() {
     assert!(persists >= 200 && media_bytes <= lines * 64);
     let (took, [persists, ..]) = since_open(",latency=50000,model=persist,bandwidth=1000");
     assert!(took.as_nanos() as f64 >= (persists * 50_000) as f64 * 0.95, "{took:?} for {persists} persists");
+
+    let gets: String = (0..200).map(|number| format!("get key{number}\n")).collect();
+    let reads = |options: &str| {
+        let start = std::time::Instant::now();
+        let script = format!("{gets}stats --json\n");
+        let ran = place.run_with_input("shell", &["--pm", &format!("{pool}{options}")], script.as_bytes());
+        ran.expect(0);
+        let out = ran.out();
+        let json = out.lines().find_map(|line| line.strip_prefix("= {")).map(|line| format!("{{{line}")).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (start.elapsed(), stats["fast_tier_reads"].as_u64().unwrap())
+    };
+    assert_eq!(reads("").1, 0, "nothing is emulated");
+    let (took, reads) = reads(",read=100000");
+    assert!(reads >= 200 && took.as_nanos() as f64 >= (reads * 100_000) as f64 * 0.95, "{took:?} for {reads} reads");
     place.run("verify", &[]).expect(0);
 }
 

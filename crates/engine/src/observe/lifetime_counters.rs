@@ -23,7 +23,7 @@ impl LifetimeCounters {
 
     /// Counters since the store was opened.
     pub fn since_open(&self) -> Counters {
-        let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked } = self.pool.medium().counters();
+        let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked, .. } = self.pool.medium().counters();
         let counted = &self.context.counted;
         Counters {
             user_bytes_put: counted.user_bytes_put.load(Ordering::Relaxed),
@@ -38,6 +38,12 @@ impl LifetimeCounters {
             compaction_bytes_written: counted.compaction_bytes_written.load(Ordering::Relaxed),
             stall_us: counted.stalls.total_ns() / 1000,
         }
+    }
+
+    /// Reads of the fast tier that somebody waited for, since the store was opened. Counted only while its latencies are
+    /// emulated, and kept in no MANIFEST.
+    pub fn fast_tier_reads(&self) -> u64 {
+        self.pool.medium().counters().reads
     }
 
     /// Counters since the store was made.

@@ -57,6 +57,7 @@ impl Parts {
             stalls: self.context.counted.stalls.stats(),
             flush_waits_for,
             choices: CompactionChoices::default(),
+            fast_tier_reads: self.lifetime.fast_tier_reads(),
             since_open,
             lifetime: self.lifetime.of_store(),
         }

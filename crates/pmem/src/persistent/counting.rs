@@ -92,6 +92,7 @@ struct Slot {
     lines_flushed: AtomicU64,
     media_bytes: AtomicU64,
     bytes_asked: AtomicU64,
+    reads: AtomicU64,
 }
 
 impl Counters {
@@ -110,13 +111,26 @@ impl Counters {
             return false;
         }
         UNFENCED.set(Unfenced::NOTHING);
+        let (slot, own) = self.slot();
+        slot.add(&unfenced, unfenced.media_units << unit_shift, own);
+        true
+    }
+
+    /// Counts a read of this thread.
+    #[inline]
+    pub fn count_read(&self) {
+        let (slot, own) = self.slot();
+        add(&slot.reads, 1, own);
+    }
+
+    /// This thread's counters, and whether they are its own.
+    #[inline(always)]
+    fn slot(&self) -> (&Slot, bool) {
         let number = match NUMBER.get() {
             0 => take_number(),
             taken => taken,
         };
-        let media_bytes = unfenced.media_units << unit_shift;
-        self.0[(number - 1).min(OWN_COUNTERS)].add(&unfenced, media_bytes, number <= OWN_COUNTERS);
-        true
+        (&self.0[(number - 1).min(OWN_COUNTERS)], number <= OWN_COUNTERS)
     }
 
     /// The sums.
@@ -129,6 +143,7 @@ impl Counters {
             lines_flushed: sum(|slot| &slot.lines_flushed),
             media_bytes: sum(|slot| &slot.media_bytes),
             bytes_asked: sum(|slot| &slot.bytes_asked),
+            reads: sum(|slot| &slot.reads),
         }
     }
 }
@@ -144,12 +159,18 @@ impl Slot {
             (&self.bytes_asked, unfenced.bytes_asked),
         ];
         for (counter, more) in more {
-            if own {
-                counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-            } else {
-                counter.fetch_add(more, Ordering::Relaxed);
-            }
+            add(counter, more, own);
         }
+    }
+}
+
+/// Adds to a counter. `own`: nobody else adds to it.
+#[inline(always)]
+fn add(counter: &AtomicU64, more: u64, own: bool) {
+    if own {
+        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    } else {
+        counter.fetch_add(more, Ordering::Relaxed);
     }
 }
 

@@ -35,19 +35,24 @@ pub struct Emulation {
     /// What the medium can write, in 10^6 bytes a second, for all threads together; counted in whole write units, as a
     /// module does. `None`: no limit.
     pub bandwidth_megabytes_per_second: Option<u64>,
+    /// Added latency of each read of the pool that somebody waits for, in nanoseconds, 0 to 1,000,000.
+    pub read_latency_ns: u64,
 }
 
 impl Emulation {
     /// Whether any time is added.
     pub fn is_nothing(&self) -> bool {
-        self.latency_ns == 0 && self.bandwidth_megabytes_per_second.is_none()
+        self.latency_ns == 0 && self.read_latency_ns == 0 && self.bandwidth_megabytes_per_second.is_none()
     }
 
     /// [`Error::Invalid`] for numbers that make no sense.
     pub fn check(&self) -> Result<()> {
-        if self.latency_ns > LATENCY_NS_MAX {
-            let what = format!("an added latency is at most {LATENCY_NS_MAX} ns, not {}", self.latency_ns);
-            return Err(Error::invalid(what));
+        for (name, latency_ns) in [("latency", self.latency_ns), ("read latency", self.read_latency_ns)] {
+            if latency_ns > LATENCY_NS_MAX {
+                return Err(Error::invalid(format!(
+                    "an added {name} is at most {LATENCY_NS_MAX} ns, not {latency_ns}"
+                )));
+            }
         }
         if self.bandwidth_megabytes_per_second == Some(0) {
             return Err(Error::invalid("a bandwidth is at least 1 MB/s"));
@@ -58,10 +63,15 @@ impl Emulation {
 
 /// Time that a medium adds, as a type: for [`Undelayed`] nothing of it is left in the program.
 pub trait Delay: std::fmt::Debug + Clone + Send + Sync + 'static {
+    /// Whether anything is added. Reads are counted only where it is.
+    const TAKES_TIME: bool;
+
     /// So many cache lines began to be written back, and with them so many bytes of the medium.
     fn after_flush(&self, lines: u64, media_bytes: u64);
     /// A fence has ordered something.
     fn after_fence(&self);
+    /// Somebody waits for a read.
+    fn before_read(&self);
 }
 
 /// No time is added.
@@ -69,11 +79,16 @@ pub trait Delay: std::fmt::Debug + Clone + Send + Sync + 'static {
 pub struct Undelayed;
 
 impl Delay for Undelayed {
+    const TAKES_TIME: bool = false;
+
     #[inline(always)]
     fn after_flush(&self, _lines: u64, _media_bytes: u64) {}
 
     #[inline(always)]
     fn after_fence(&self) {}
+
+    #[inline(always)]
+    fn before_read(&self) {}
 }
 
 /// Time is added as an [`Emulation`] says. Clones are one device.
@@ -84,6 +99,7 @@ pub struct Delayed(Arc<Device>);
 struct Device {
     line_ticks: u64,
     fence_ticks: u64,
+    read_ticks: u64,
     /// With [`PLACES`] binary places; 0: the bandwidth has no limit.
     ticks_per_byte: u64,
     transfers: Transfers,
@@ -107,6 +123,7 @@ impl Delayed {
     pub fn new(emulation: &Emulation) -> Delayed {
         let clock = Clock::calibrated();
         let latency_ticks = clock.ticks(emulation.latency_ns as f64) as u64;
+        let read_ticks = clock.ticks(emulation.read_latency_ns as f64) as u64;
         let (line_ticks, fence_ticks) = match emulation.model {
             LatencyModel::Line => (latency_ticks, 0),
             LatencyModel::Persist => (0, latency_ticks),
@@ -116,7 +133,7 @@ impl Delayed {
             ((clock.ticks(ns_per_byte) * f64::from(2.0_f32.powi(PLACES as i32))) as u64).max(1)
         });
         let transfers = Transfers { free_at: AtomicU64::new(0) };
-        Delayed(Arc::new(Device { line_ticks, fence_ticks, ticks_per_byte, transfers }))
+        Delayed(Arc::new(Device { line_ticks, fence_ticks, read_ticks, ticks_per_byte, transfers }))
     }
 }
 
@@ -140,6 +157,8 @@ impl Device {
 }
 
 impl Delay for Delayed {
+    const TAKES_TIME: bool = true;
+
     fn after_flush(&self, lines: u64, media_bytes: u64) {
         let device = &*self.0;
         if device.ticks_per_byte > 0 {
@@ -158,6 +177,13 @@ impl Delay for Delayed {
         }
         spin_until(until.saturating_add(device.fence_ticks));
     }
+
+    fn before_read(&self) {
+        let device = &*self.0;
+        if device.read_ticks > 0 {
+            spin_until(now().saturating_add(device.read_ticks));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +201,18 @@ mod tests {
     }
 
     fn emulation(latency_ns: u64, model: LatencyModel, bandwidth: Option<u64>) -> Delayed {
-        Delayed::new(&Emulation { latency_ns, model, bandwidth_megabytes_per_second: bandwidth })
+        Delayed::new(&Emulation {
+            latency_ns,
+            model,
+            bandwidth_megabytes_per_second: bandwidth,
+            ..Emulation::default()
+        })
+    }
+
+    #[test]
+    fn every_read_takes_its_time() {
+        let delayed = Delayed::new(&Emulation { read_latency_ns: 2000, ..Emulation::default() });
+        took_at_least(5000 * 2000, || (0..5000).for_each(|_| delayed.before_read()));
     }
 
     #[test]
@@ -245,6 +282,9 @@ mod tests {
         assert!(nothing.is_nothing() && nothing.check().is_ok());
         assert!(Emulation { latency_ns: 2000, ..nothing }.check().is_ok());
         assert!(Emulation { latency_ns: LATENCY_NS_MAX + 1, ..nothing }.check().is_err());
+        let slow_reads = Emulation { read_latency_ns: LATENCY_NS_MAX + 1, ..nothing }.check().unwrap_err();
+        assert!(slow_reads.to_string().contains("read latency"), "{slow_reads}");
+        assert!(!Emulation { read_latency_ns: 1, ..nothing }.is_nothing());
         assert!(Emulation { bandwidth_megabytes_per_second: Some(0), ..nothing }.check().is_err());
         assert!(!Emulation { bandwidth_megabytes_per_second: Some(1), ..nothing }.is_nothing());
     }

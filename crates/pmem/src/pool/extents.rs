@@ -145,7 +145,7 @@ impl<M: Medium> Pool<M> {
             self.corruption(self.geometry.entry_offset(unit), what)
         };
         let Some(entry) = Entry::parse(word) else {
-            return Err(fault("is no extent"));
+            return Err(fault("is no extent that this build knows"));
         };
         if own.is_some_and(|own| own != entry) {
             return Err(fault("should be that of the pool's own header or map"));

@@ -4,7 +4,7 @@
 //! word is 0 is a creation that was never finished.
 //!
 //! **Opening** checks the header, reads the maps and, in a pool that was closed clean, verifies the checksum of every
-//! extent. Then it marks the pool open: state word *turning*, boot id, state word *open*, all in one cache line and so
+//! extent that doesn't check itself. Then it marks the pool open: state word *turning*, boot id, state word *open*, all in one cache line and so
 //! durable in that order; a pool found turning is as clean as one found clean. What a crash left open is opened too, but
 //! only under the same boot of the machine: a file whose last pages were not yet written when the power went is a
 //! mixture of moments. (Not so on a medium that survives power cuts: there the stores themselves are what is left.)
@@ -260,10 +260,10 @@ impl<M: Medium> Pool<M> {
 
     /// Begins to write back what a killed process stored and did not flush: it is in the processor's caches, is read from here on as
     /// if it were durable, and a power cut would still take it back. (Where power cuts are not survived anyway it makes no difference.)
-    /// The next fence orders it, before anybody reads it.
+    /// The next fence orders it, before anybody reads it. Extents that check themselves were durable before anything named them.
     fn flush_what_was_left(&self) {
         let Walk { extents, .. } = self.walk();
-        extents.iter().for_each(|extent| self.flush_whole(extent));
+        extents.iter().filter(|extent| !extent.kind.checks_itself()).for_each(|extent| self.flush_whole(extent));
     }
 
     /// Reads the maps and, in a pool closed clean, verifies every seal.

@@ -183,6 +183,12 @@ impl<M: Medium> Pool<M> {
         self.fence();
     }
 
+    /// Somebody waits for a read of the pool: see [`Medium::note_read`].
+    #[inline(always)]
+    pub fn note_read(&self) {
+        self.medium.note_read();
+    }
+
     /// A range as bytes. [`Error::Corruption`] if it is not within the pool.
     ///
     /// # Safety

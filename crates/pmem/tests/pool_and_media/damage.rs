@@ -29,6 +29,46 @@ fn pool_file(clean: bool) -> (MemoryEnv, Vec<Extent>, Vec<u8>) {
     (env, extents, bytes)
 }
 
+/// What checks itself is its readers' to check, but its place in the map is the pool's.
+#[test]
+fn flips_in_extents_that_check_themselves_are_left_to_their_readers() {
+    let env = MemoryEnv::new();
+    let pool = Pool::create(&env, Path::new(PATH), Emulated::new(), &small()).unwrap();
+    let extents = [ExtentKind::List, ExtentKind::Segment].map(|kind| {
+        let extent = pool.allocate_extent(kind, 1, kind as u32).unwrap();
+        fill(&pool, &extent);
+        extent
+    });
+    pool.seal().unwrap();
+    drop(pool);
+    let bytes = env.content(PATH).unwrap();
+    for extent in extents {
+        for at in (extent.offset..extent.end()).step_by(997) {
+            let mut damaged = bytes.clone();
+            damaged[at as usize] ^= 1;
+            let pool = open(&env, &damaged).unwrap();
+            assert!(pool.was_clean() && pool.extents().contains(&extent));
+            assert!(!is_filled(&pool, &extent));
+        }
+        let entry = UNIT_BYTES + extent.offset / UNIT_BYTES * 16;
+        for bit in 0..128 {
+            let mut damaged = bytes.clone();
+            damaged[(entry + bit / 8) as usize] ^= 1 << (bit % 8);
+            let named = place(&open(&env, &damaged).expect_err("a flip in the map went unnoticed"));
+            assert!(named / UNIT_BYTES == 1, "a flip of bit {bit} is reported at {named}");
+        }
+    }
+}
+
+/// An extent of a kind that comes later is refused, and the error does not call it damage alone.
+#[test]
+fn a_kind_that_this_build_does_not_know_is_refused() {
+    let (env, extents, mut bytes) = pool_file(false);
+    bytes[(UNIT_BYTES + extents[0].offset / UNIT_BYTES * 16 + 7) as usize] = 77;
+    let error = open(&env, &bytes).unwrap_err();
+    assert!(error.to_string().contains("is no extent that this build knows"), "{error}");
+}
+
 fn open(env: &MemoryEnv, bytes: &[u8]) -> slmdb_env::Result<Pool<Dram>> {
     env.set_content(PATH, bytes);
     // Read-only, so that there is nothing to write back.

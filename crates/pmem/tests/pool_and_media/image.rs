@@ -15,8 +15,14 @@ fn image() -> (MemoryEnv, Vec<Extent>, Vec<u8>) {
     let env = MemoryEnv::new();
     let pool = Pool::anonymous(Dram, &small()).unwrap();
     let mut extents = Vec::new();
-    for (owner, units) in [(1, 1), (2, 3), (3, 6)] {
-        extents.push(pool.allocate_extent(ExtentKind::KeySegment, units, owner).unwrap());
+    for (owner, units, kind) in [
+        (1, 1, ExtentKind::KeySegment),
+        (2, 3, ExtentKind::KeySegment),
+        (3, 6, ExtentKind::KeySegment),
+        (4, 1, ExtentKind::List),
+        (5, 1, ExtentKind::Segment),
+    ] {
+        extents.push(pool.allocate_extent(kind, units, owner).unwrap());
         fill(&pool, &extents[extents.len() - 1]);
     }
     pool.free_extent(extents.remove(1).offset).unwrap();

@@ -12,7 +12,7 @@ use crate::common::{fill, is_filled, small};
 use slmdb_env::{Env, ErrorKind, OsEnv};
 use slmdb_pmem::persistent::{MEDIA_UNIT_BYTES, STREAM_BYTES_MIN};
 use slmdb_pmem::pool::check_direct;
-use slmdb_pmem::{Arena, Dram, Emulation, ExtentKind, LatencyModel, Medium, Persistent, Pool, UNIT_BYTES};
+use slmdb_pmem::{AnyMedium, Arena, Dram, Emulation, ExtentKind, LatencyModel, Medium, Persistent, Pool, UNIT_BYTES};
 use slmdb_testkit::{MemoryEnv, Random, Simulated, medium::Choice};
 
 #[test]
@@ -154,7 +154,7 @@ fn what_one_thread_streams_another_sees_in_order() {
 fn emulated_time_is_taken_where_the_model_says() {
     let persists = 2000_u32;
     for (model, per_persist) in [(LatencyModel::Line, 2), (LatencyModel::Persist, 1)] {
-        let emulation = Emulation { latency_ns: 1000, model, bandwidth_megabytes_per_second: None };
+        let emulation = Emulation { latency_ns: 1000, model, ..Emulation::default() };
         let pool = Pool::anonymous(Persistent::emulating(&emulation), &small()).unwrap();
         let start = Instant::now();
         (0..persists).for_each(|_| pool.persist(pool.root_offset() + 32, 64));
@@ -172,6 +172,27 @@ fn emulated_time_is_taken_where_the_model_says() {
         pool.fence();
     }
     assert!(start.elapsed() >= Duration::from_micros(4 * 1024).mul_f64(0.98));
+}
+
+#[test]
+fn reads_are_counted_and_slowed_while_something_is_emulated() {
+    let reads = |medium: AnyMedium| {
+        let pool = Pool::anonymous(medium, &small()).unwrap();
+        let noted = pool.medium().reads();
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..500).for_each(|_| pool.note_read()));
+            scope.spawn(|| (0..500).for_each(|_| noted.note()));
+        });
+        (pool.medium().counters().reads, start.elapsed())
+    };
+    let emulation = Emulation { read_latency_ns: 10_000, ..Emulation::default() };
+    let (count, took) = reads(Persistent::emulating(&emulation).into());
+    assert!(count == 1000 && took >= Duration::from_millis(5).mul_f64(0.98), "{count} in {took:?}");
+    let emulation = Emulation { latency_ns: 10_000, ..Emulation::default() };
+    assert_eq!(reads(Persistent::emulating(&emulation).into()).0, 1000, "counted, and not slowed");
+    assert_eq!(reads(Persistent::new().into()).0, 0);
+    assert_eq!(reads(AnyMedium::dram()).0, 0);
 }
 
 #[test]

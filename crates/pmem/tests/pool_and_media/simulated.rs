@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{UUID, is_filled, small};
+use crate::common::{UUID, fill, is_filled, small};
 use slmdb_pmem::{Blocks, Dram, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_testkit::{
     MemoryEnv, Random, Recording, Simulated,
@@ -190,6 +190,9 @@ fn closing_and_opening_hold_in_every_crash() {
     let medium = Simulated::new();
     let pool = Pool::create(&env, path, medium.clone(), &small()).unwrap();
     let extent = pool.allocate_extent_zeroed(ExtentKind::Arena, UNIT_BYTES, 1, UNIT_BYTES).unwrap();
+    // It checks itself, so that nobody but its maker makes it durable.
+    let list = pool.allocate_extent(ExtentKind::List, 1, 2).unwrap();
+    fill(&pool, &list);
     let begin = medium.moment();
     pool.seal().unwrap();
     let mut replay = medium.history().replay();
@@ -203,6 +206,7 @@ fn closing_and_opening_hold_in_every_crash() {
             let crashed = crashed.expect("a crash while closing");
             closed += u32::from(crashed.was_clean());
             assert_eq!(crashed.extent_at(extent.offset), Some(extent));
+            assert!(is_filled(&crashed, &list));
             let mut opening = medium.history().replay();
             let mut still_clean = 0;
             while opening.to_next_crash() {
@@ -213,6 +217,7 @@ fn closing_and_opening_hold_in_every_crash() {
                     still_clean += u32::from(again.was_clean());
                     assert!(again.open_count() >= crashed.open_count());
                     assert_eq!(again.extent_at(extent.offset), Some(extent));
+                    assert!(is_filled(&again, &list));
                 }
             }
             assert_eq!(still_clean > 0, crashed.was_clean());

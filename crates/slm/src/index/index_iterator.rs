@@ -216,7 +216,7 @@ impl IndexSource {
         index.tree.prefetch_records(self.leaf.records());
         self.entries.reserve(self.leaf.records().len());
         for &offset in self.leaf.records() {
-            let record = index.tree.record(offset, &guard)?;
+            let record = index.tree.record_at_hand(offset, &guard)?;
             if record.sequence() <= self.moment {
                 let start = self.keys.len();
                 if start == 0 {

@@ -39,6 +39,8 @@ impl<M: Medium> Tree<M> {
                 };
                 places.push((from, 0));
             }
+            // All leaves are waited for at once, and then all records.
+            self.pool.note_read();
             for (key, place) in keys.iter().zip(&mut places) {
                 let target = Target::At(key);
                 *place = match self.descend_from(place.0, &target, 0)? {
@@ -53,8 +55,9 @@ impl<M: Medium> Tree<M> {
                     Ok(Ordering::Greater)
                 })?;
             }
+            self.pool.note_read();
             for (index, (key, (leaf, head))) in keys.iter().zip(&places).enumerate() {
-                found(part * SIDE_BY_SIDE + index, self.find_in(leaf, *head, key, guard)?)?;
+                found(part * SIDE_BY_SIDE + index, self.find_in(leaf, *head, key, guard, true)?)?;
             }
         }
         Ok(())

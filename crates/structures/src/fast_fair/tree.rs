@@ -248,10 +248,10 @@ impl<M: Medium> Tree<M> {
     /// Looks a key up. Takes no lock and waits for nobody.
     pub fn get<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Result<Option<KeyRecord<'g>>> {
         let (leaf, head) = self.descend(Target::At(key), 0)?;
-        self.find_in(&leaf, head, key, guard)
+        self.find_in(&leaf, head, key, guard, false)
     }
 
-    /// The record of a key in the leaf that covers it, given the key's head there.
+    /// The record of a key in the leaf that covers it, given the key's head there. `at_hand`: records were asked for.
     #[inline(always)]
     pub(super) fn find_in<'g>(
         &'g self,
@@ -259,10 +259,11 @@ impl<M: Medium> Tree<M> {
         head: u64,
         key: &[u8],
         guard: &'g Guard,
+        at_hand: bool,
     ) -> Result<Option<KeyRecord<'g>>> {
         let mut found = None;
         leaf.search(head, |pointer| {
-            let record = self.record(pointer, guard)?;
+            let record = if at_hand { self.record_at_hand(pointer, guard) } else { self.record(pointer, guard) }?;
             let order = self.order.compare(record.key(), key);
             if order == Ordering::Equal {
                 found = Some(record);
@@ -272,8 +273,12 @@ impl<M: Medium> Tree<M> {
         Ok(found)
     }
 
-    /// Asks the processor to fetch key records that will be looked at in a moment. Offsets that are none do no harm.
+    /// Asks the processor to fetch key records that will be looked at in a moment, with [`Tree::record_at_hand`]. Offsets
+    /// that are none do no harm.
     pub fn prefetch_records(&self, offsets: &[u64]) {
+        if !offsets.is_empty() {
+            self.pool.note_read();
+        }
         for &offset in offsets {
             if let Ok(record) = self.pool.pointer(offset, SMALLEST_RECORD_BYTES) {
                 prefetch_range(record, SMALLEST_RECORD_BYTES as usize);
@@ -285,6 +290,13 @@ impl<M: Medium> Tree<M> {
     /// held. [`Error::Corruption`] if none is there, or one of a delete.
     #[inline]
     pub fn record<'g>(&'g self, offset: u64, guard: &'g Guard) -> Result<KeyRecord<'g>> {
+        self.pool.note_read();
+        self.record_at_hand(offset, guard)
+    }
+
+    /// As [`Tree::record`] for one that was asked for before, or looked at: nobody waits for it, and no read is noted.
+    #[inline]
+    pub fn record_at_hand<'g>(&'g self, offset: u64, guard: &'g Guard) -> Result<KeyRecord<'g>> {
         let record = KeyRecord::at(&*self.pool, offset, guard)?;
         if record.kind() != EntryKind::Put {
             return Err(self.damaged(offset, "the tree points to the key record of a delete"));
@@ -295,6 +307,7 @@ impl<M: Medium> Tree<M> {
     /// A node of a level.
     #[inline]
     pub(super) fn node(&self, offset: u64, level: u8) -> Result<Node<'_>> {
+        self.pool.note_read();
         Node::at_level(&self.pool, offset, self.node_bytes, level)
     }
 
@@ -305,6 +318,7 @@ impl<M: Medium> Tree<M> {
 
     #[inline]
     pub(super) fn root(&self) -> Result<Node<'_>> {
+        self.pool.note_read();
         let root = Node::at(&self.pool, self.pool.load(self.root_word())?, self.node_bytes)?;
         if root.level() > LEVEL_MAX {
             return Err(self.damaged(root.offset, "the root of the tree is of an impossible level"));
@@ -397,6 +411,7 @@ impl<M: Medium> Tree<M> {
     pub(super) fn node_ahead(&self, offset: u64, level: u8) -> Result<Node<'_>> {
         let node = Node::at(&self.pool, offset, self.node_bytes)?;
         node.prefetch();
+        self.pool.note_read();
         if node.level() != level {
             return Err(self.damaged(offset, "a node is not of the level that its parent says"));
         }

@@ -171,12 +171,12 @@ impl<M: Medium> Tree<M> {
         decide: impl FnOnce(Option<KeyRecord<'_>>) -> Result<Decision>,
         guard: &Guard,
     ) -> Result<Option<Change>> {
-        let current = place.at.ok().map(|at| self.record(leaf.entry(at).pointer, guard)).transpose()?;
+        let current = place.at.ok().map(|at| self.record_at_hand(leaf.entry(at).pointer, guard)).transpose()?;
         match (decide(current)?, place.at) {
             (Decision::Keep, _) | (Decision::Remove, Err(_)) => Ok(None),
             (Decision::Remove, Ok(at)) => Ok(Some(Change::Remove { at })),
             (Decision::Put(record), at) => {
-                if self.record(record, guard)?.key() != key {
+                if self.record_at_hand(record, guard)?.key() != key {
                     return Err(Error::invalid("the tree was told to point to the record of another key"));
                 }
                 Ok(Some(match at {

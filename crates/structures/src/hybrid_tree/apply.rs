@@ -148,6 +148,10 @@ impl<M: Medium> HybridTree<M> {
             runs.push(Run { position, leaf: None, commit: 0, keys: from..to, inserts: 0 });
             from = to;
         }
+        // All leaves were asked for.
+        if runs.iter().any(|run| run.position.is_some()) {
+            self.pool.note_read();
+        }
         for run in &mut runs {
             if let Some(position) = run.position {
                 let leaf = self.leaf(state.directory.leaf(position), state.epoch)?;
@@ -167,6 +171,9 @@ impl<M: Medium> HybridTree<M> {
                 work.candidates = leaf.candidates(work.fingerprint) & run.commit & VALID_BITS;
                 slots_of(work.candidates).for_each(|slot| self.prefetch_record(leaf.record(slot)));
             }
+        }
+        if works.iter().any(|work| work.candidates != 0) {
+            self.pool.note_read();
         }
         for run in runs {
             let mut found = 0_u64;

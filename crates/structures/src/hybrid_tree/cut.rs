@@ -24,10 +24,12 @@ impl<M: Medium> HybridTree<M> {
         let directory = &state.directory;
         let Some(mut boundary) = directory.find(key, &self.order) else { return Ok(()) };
         let mut gone = Gone::default();
+        self.pool.note_read();
         let leaf = self.leaf(directory.leaf(boundary), state.epoch)?;
         let mut rest = leaf.commit() & VALID_BITS;
         let mut records = Vec::new();
         for slot in slots_of(rest) {
+            self.pool.note_read();
             let record = Record::intact_at(&*self.pool, leaf.record(slot), &guard)?;
             if self.order.compare(record.key, key) != Ordering::Greater {
                 rest &= !(1 << slot);
@@ -85,11 +87,13 @@ impl<M: Medium> HybridTree<M> {
                 if changed.last().is_some_and(|last| last.0 > position) {
                     return Err(Error::invalid("the keys to be removed are not in ascending order"));
                 }
+                self.pool.note_read();
                 let leaf = self.leaf(state.directory.leaf(position), state.epoch)?;
                 changed.push((position, leaf, leaf.commit() & VALID_BITS));
             }
             let Some((_, leaf, rest)) = changed.last_mut() else { continue };
             for slot in slots_of(leaf.candidates(fingerprint(key)) & *rest) {
+                self.pool.note_read();
                 let record = Record::intact_at(&*self.pool, leaf.record(slot), &guard)?;
                 if record.key == key && record.version.sequence == sequence {
                     *rest &= !(1 << slot);
@@ -173,6 +177,7 @@ impl<M: Medium> HybridTree<M> {
         records: &mut Vec<(Record<'g>, u64)>,
         gone: &mut Gone,
     ) -> Result<()> {
+        self.pool.note_read();
         let leaf = self.leaf(state.directory.leaf(position), state.epoch)?;
         self.records_of(&leaf, leaf.commit(), guard, records)?;
         records.iter().for_each(|(record, offset)| gone.add(*offset, record));

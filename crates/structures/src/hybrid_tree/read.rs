@@ -173,9 +173,11 @@ impl<M: Medium> HybridTree<M> {
             let Some(position) = state.directory.find(key, &self.order) else { return Ok(None) };
             let offset = state.directory.leaf(position);
             Leaf::prefetch(&self.pool, offset, true);
+            self.pool.note_read();
             let leaf = Leaf::known(&self.pool, offset, self.number, state.epoch)?;
             let commit = leaf.commit();
             for slot in slots_of(leaf.candidates(fingerprint) & commit & VALID_BITS) {
+                self.pool.note_read();
                 let record = Record::at(&*self.pool, leaf.record(slot), &guard)?;
                 if !record.is_intact() {
                     return Err(self.damaged(leaf.record(slot), "a record's check does not match"));
@@ -221,6 +223,8 @@ impl<M: Medium> HybridTree<M> {
                 Place::Before(key) => directory.find_before(key, &self.order),
             };
             let Some(first) = first else { return Ok(false) };
+            // The leaves are waited for at once; then the records of each.
+            self.pool.note_read();
             let positions = || std::iter::successors(Some(first), |&last| directory.next(last)).take(most);
             if most > 1 {
                 positions().for_each(|position| Leaf::prefetch(&self.pool, directory.leaf(position), true));
@@ -260,6 +264,7 @@ impl<M: Medium> HybridTree<M> {
     fn add_leaf(&self, leaf: &Leaf<'_>, most: usize, copy: &mut LeafCopy, guard: &epoch::Guard) -> Result<bool> {
         let commit = leaf.commit();
         slots_of(commit & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
+        self.pool.note_read();
         // The leaves that follow have about as many keys, about as long.
         let keys = (commit & VALID_BITS).count_ones() as usize * most;
         if copy.entries.is_empty() {
@@ -290,6 +295,7 @@ impl<M: Medium> HybridTree<M> {
         for slot in slots_of(commit & VALID_BITS) {
             self.prefetch_record(leaf.record(slot));
         }
+        self.pool.note_read();
         for slot in slots_of(commit & VALID_BITS) {
             let offset = leaf.record(slot);
             records.push((Record::intact_at(&*self.pool, offset, guard)?, offset));

@@ -137,6 +137,7 @@ impl<M: Medium> Chain<'_, M> {
     /// Key and sequence number of the entry of a slot in the chain.
     fn entry_of(&self, slot: u64) -> (&[u8], u64) {
         const WRITTEN: &str = "what the chain leads to was written by this process";
+        self.arena.note_read();
         // SAFETY: what is in the chain was written before it was linked there, and only its link, the first word of a slot, is
         // ever written again.
         let bytes = |offset, length| unsafe { self.arena.bytes(offset, length) }.expect(WRITTEN);

@@ -37,40 +37,38 @@ impl<M: Medium> MemTableCursor<M> {
 
     /// To the newest version of the first key that is `key` or larger.
     pub fn seek(&mut self, key: &[u8]) {
-        self.place = self.memtable.list().first_from(key, u64::MAX).map(EntryRef::detach);
+        self.stand_on(self.memtable.list().first_from(key, u64::MAX).map(EntryRef::detach));
     }
 
     /// To the newest version of `key` not above `at_most_sequence`, or else to the first entry of the next key.
     pub fn seek_version(&mut self, key: &[u8], at_most_sequence: u64) {
-        self.place = self.memtable.list().first_from(key, at_most_sequence).map(EntryRef::detach);
+        self.stand_on(self.memtable.list().first_from(key, at_most_sequence).map(EntryRef::detach));
     }
 
     /// To the oldest version of the last key that is smaller than `key`.
     pub fn seek_before(&mut self, key: &[u8]) {
-        self.place = self.memtable.list().last_before(key, u64::MAX).map(EntryRef::detach);
+        self.stand_on(self.memtable.list().last_before(key, u64::MAX).map(EntryRef::detach));
     }
 
     /// To the first entry: the newest version of the smallest key.
     pub fn seek_first(&mut self) {
-        self.place = self.memtable.list().first().map(EntryRef::detach);
+        self.stand_on(self.memtable.list().first().map(EntryRef::detach));
     }
 
     /// To the last entry: the oldest version of the largest key.
     pub fn seek_last(&mut self) {
-        self.place = self.memtable.list().last().map(EntryRef::detach);
+        self.stand_on(self.memtable.list().last().map(EntryRef::detach));
     }
 
     /// To the following entry: an older version of the same key, or the newest of the next. Stays nowhere if it is.
     pub fn next(&mut self) {
-        self.place = self.entry_ref().and_then(EntryRef::next).map(EntryRef::detach);
+        self.stand_on(self.entry_ref().and_then(EntryRef::next).map(EntryRef::detach));
     }
 
     /// To the preceding entry: a newer version of the same key, or the oldest of the key before. Stays nowhere if it is.
     pub fn prev(&mut self) {
-        self.place = self
-            .entry_ref()
-            .and_then(|here| self.memtable.list().last_before(here.key(), here.sequence()))
-            .map(EntryRef::detach);
+        let before = self.entry_ref().and_then(|here| self.memtable.list().last_before(here.key(), here.sequence()));
+        self.stand_on(before.map(EntryRef::detach));
     }
 
     /// The key it stands on. Panics when not [`valid`](MemTableCursor::valid).
@@ -101,6 +99,14 @@ impl<M: Medium> MemTableCursor<M> {
     /// The MemTable it is in.
     pub fn memtable(&self) -> &Arc<MemTable<M>> {
         &self.memtable
+    }
+
+    /// Moves to an entry, which will be read.
+    fn stand_on(&mut self, place: Option<DetachedEntry>) {
+        self.place = place;
+        if place.is_some() {
+            self.memtable.arena().note_read();
+        }
     }
 
     fn here(&self) -> EntryRef<'_> {

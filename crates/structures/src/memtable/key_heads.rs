@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 
 use slmdb_order::KeyOrder;
+use slmdb_pmem::Reads;
 
 use super::node::{Node, key_of};
 
@@ -35,13 +36,15 @@ pub(super) struct Heads {
     /// What most keys begin with; may be empty, and is where keys are not ordered by bytes.
     prefix: Box<[u8]>,
     order: KeyOrder,
+    /// Of the arena, where the keys are.
+    pub reads: Reads,
 }
 
 impl Heads {
     /// Heads for keys in this order, most of which are expected to begin with this.
     pub fn new(order: &KeyOrder, expected_prefix: &[u8]) -> Heads {
         let prefix = if order.is_bytewise() { expected_prefix } else { &[] };
-        Heads { prefix: prefix.into(), order: order.clone() }
+        Heads { prefix: prefix.into(), order: order.clone(), reads: Reads::default() }
     }
 
     /// The order of keys.
@@ -98,12 +101,14 @@ impl Heads {
         let compared = self.prefix.len() + 8;
         let order: Ordering = if target.head == 0 || target.head == u64::MAX {
             // One of the two may be without the prefix, or keys have no heads.
+            self.reads.note();
             // SAFETY: as above.
             self.order.compare(unsafe { key_of(node) }, target.key)
         } else if length_bytes <= compared || target.key.len() <= compared {
             // The shorter key, padded with zeros, equals the longer one as far as that goes: it is a prefix of it.
             length_bytes.cmp(&target.key.len())
         } else {
+            self.reads.note();
             // SAFETY: as above.
             let key = unsafe { key_of(node) };
             key[compared..].cmp(&target.key[compared..])

@@ -71,7 +71,7 @@ impl<M: Medium> MemTable<M> {
         let with_slots = log.form() == RecordForm::WithSlots;
         MemTable {
             filter: order.is_bytewise().then(|| Filter::for_arena(log.capacity_bytes())),
-            list: SkipList::new(seed, order, expected_prefix, with_slots),
+            list: SkipList::new(seed, order, expected_prefix, with_slots).noting(log.arena().reads()),
             entries: AtomicU64::new(0),
             log,
         }
@@ -131,6 +131,7 @@ impl<M: Medium> MemTable<M> {
             return None;
         }
         let entry = self.list.first_from(key, at_most_sequence)?;
+        self.log.arena().note_read();
         (entry.key() == key).then(|| Found { kind: entry.kind(), sequence: entry.sequence(), value: entry.value() })
     }
 

@@ -28,6 +28,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use slmdb_order::KeyOrder;
+use slmdb_pmem::Reads;
 use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 
 use super::key_heads::{Heads, Target};
@@ -101,6 +102,12 @@ impl SkipList {
         let heads = Heads::new(order, expected_prefix);
         let tails = std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
         SkipList { towers, heads, front, height: AtomicUsize::new(1), tails, seed: mix(seed), with_slots }
+    }
+
+    /// The same list, which notes when it waits for a key in the arena.
+    pub fn noting(mut self, reads: Reads) -> SkipList {
+        self.heads.reads = reads;
+        self
     }
 
     /// Its heads, and so its order.

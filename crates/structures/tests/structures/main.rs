@@ -8,4 +8,5 @@ mod hybrid_tree;
 mod list;
 mod log;
 mod memtable;
+mod reads;
 mod sampling;
