@@ -91,6 +91,7 @@ mod tests {
     #[test]
     fn table_files_stand_in_columns() {
         let file = TableFile {
+            is_in_pool: false,
             number: 1,
             level: 2,
             bytes: 512,

@@ -41,10 +41,25 @@ pub enum Loss {
         /// The highest sequence number in it.
         highest_sequence: u64,
     },
-    /// Entries of a table file of a level that has no list of its keys. Keys within these bounds may have lost their
-    /// newest value.
+    /// A list of the pool that can't be read, with the same consequences.
+    List {
+        /// Its number.
+        number: u32,
+        /// How many entries it had.
+        entries: u64,
+        /// The smallest key in it.
+        smallest_key: Vec<u8>,
+        /// The largest key in it.
+        largest_key: Vec<u8>,
+        /// The lowest sequence number in it.
+        lowest_sequence: u64,
+        /// The highest sequence number in it.
+        highest_sequence: u64,
+    },
+    /// Entries of a table file of a level that has no list of its keys, or of a list. Keys within these bounds may have lost
+    /// their newest value.
     Entries {
-        /// The number of the file.
+        /// The number of the file or list.
         number: u32,
         /// How many they are.
         entries: u64,
@@ -74,10 +89,12 @@ impl fmt::Display for Loss {
             Loss::Key { key, sequence } => {
                 write!(to, "key {}: its value of sequence number {sequence}", key.escape_ascii())
             }
-            Loss::TableFile { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence } => {
+            Loss::TableFile { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence }
+            | Loss::List { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence } => {
+                let what = if matches!(self, Loss::List { .. }) { "list" } else { "table file" };
                 write!(
                     to,
-                    "table file {number}: {entries} entries with keys {} to {}, sequence numbers {lowest_sequence} to \
+                    "{what} {number}: {entries} entries with keys {} to {}, sequence numbers {lowest_sequence} to \
                  {highest_sequence}; older values of these keys may have come back",
                     smallest_key.escape_ascii(),
                     largest_key.escape_ascii()
@@ -87,7 +104,7 @@ impl fmt::Display for Loss {
                 let older = if *older_may_be_back { "may have come back" } else { "do not come back" };
                 write!(
                     to,
-                    "table file {number}: {entries} entries with keys between {} and {}; older values of them {older}",
+                    "run {number}: {entries} entries with keys between {} and {}; older values of them {older}",
                     smallest_key.escape_ascii(),
                     largest_key.escape_ascii()
                 )

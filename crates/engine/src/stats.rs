@@ -214,7 +214,9 @@ pub struct TableFile {
     pub number: u32,
     /// Its level, from 0 for what flushes write. All of SLM-DB's are of level 0.
     pub level: u32,
-    /// Its length, in bytes.
+    /// Whether it lies in the pool, and is no file (TLSM).
+    pub is_in_pool: bool,
+    /// Its length, in bytes; with its entries, if it lies in the pool.
     pub bytes: u64,
     /// All entries in it.
     pub entries: u64,

@@ -111,10 +111,10 @@ impl LevelsState for LabState {
     }
 
     /// Runs of level 1 are short, so that a chunk of level 0 meets few keys that it has not.
-    fn output_bytes(&self, level: u8) -> u64 {
+    fn output_bytes(&self, plan: &Plan<TableRun>) -> u64 {
         let output_bytes = self.output_bytes.load(Ordering::Relaxed);
         let short_bytes = (self.levels.target_bytes(1) / RUNS_OF_LEVEL_ONE).max(RUN_BYTES_LEAST);
-        if level == 1 { output_bytes.min(short_bytes) } else { output_bytes }
+        if plan.to() == 1 { output_bytes.min(short_bytes) } else { output_bytes }
     }
 
     /// A verification holds the lock, and sees a MANIFEST that does not change.

@@ -246,6 +246,11 @@ impl<R: Run> Levels<R> {
     /// A plan for one run to be written anew in place: to copy it elsewhere, or to leave out its garbage. Of level 0
     /// there is no other way, and the run becomes one output there.
     pub fn plan_run(&self, level: u8, number: u32) -> Picked<R> {
+        self.plan_run_for(level, number, PlanReason::Rewrite)
+    }
+
+    /// The same, for this reason.
+    pub fn plan_run_for(&self, level: u8, number: u32, reason: PlanReason) -> Picked<R> {
         let mut jobs = self.jobs.lock();
         let version = self.current.load_full();
         let run = version.level(level).iter().find(|run| run.number() == number);
@@ -257,7 +262,7 @@ impl<R: Run> Levels<R> {
         if !self.are_free(&version, &jobs, &inputs) {
             return Picked::Busy;
         }
-        Picked::Plan(self.begin(&mut jobs, &version, inputs, PlanReason::Rewrite))
+        Picked::Plan(self.begin(&mut jobs, &version, inputs, reason))
     }
 
     /// A plan for one run to be written anew in place, in parts of which each overlaps one run of the next level at most.

@@ -26,8 +26,12 @@ pub enum PlanReason {
     Range,
     /// Something from above the levels comes to theirs.
     Inflow,
-    /// The engine wants the run written anew.
+    /// The engine wants the run written anew, without its garbage.
     Rewrite,
+    /// The engine wants it elsewhere: of TLSM, in a file.
+    Demotion,
+    /// Little of what its segments have is still needed (TLSM).
+    Cleaning,
 }
 
 impl PlanReason {
@@ -39,6 +43,8 @@ impl PlanReason {
             PlanReason::Range => "compact_range",
             PlanReason::Inflow => "inflow",
             PlanReason::Rewrite => "rewrite",
+            PlanReason::Demotion => "demotion",
+            PlanReason::Cleaning => "cleaning",
         }
     }
 }

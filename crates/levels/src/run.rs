@@ -9,6 +9,8 @@ use slmdb_engine::read::merge::Source;
 use slmdb_env::Result;
 use slmdb_table::{EntryKind, Slice};
 
+use crate::version::Approximation;
+
 /// What is known of a run without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRecord {
@@ -68,8 +70,8 @@ pub trait Run: Send + Sync + 'static {
     /// All entries, before the first of them. For merging: of a file so many bytes are read at a time.
     fn source(self: &Arc<Self>, window_bytes: usize) -> Result<Self::Source>;
 
-    /// How many entries have a key before `key`, about.
-    fn entries_before(&self, key: &[u8]) -> Result<u64>;
+    /// How much stands before `key`, about.
+    fn before(&self, key: &[u8]) -> Result<Approximation>;
 }
 
 /// A position among all versions in a run. After an error it is on no entry.

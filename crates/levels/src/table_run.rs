@@ -13,6 +13,7 @@ use slmdb_manifest::StoreState;
 use slmdb_table::{EntryKind, Slice, TableCursor, TableScan};
 
 use crate::run::{EntrySource, Found, Run, RunCursor, RunRecord};
+use crate::version::Approximation;
 
 /// The most bytes of a file that a merge reads at a time,
 const WINDOW_BYTES: usize = 1 << 20;
@@ -72,8 +73,9 @@ impl Run for TableRun {
         Ok(TableRunSource { scan: self.tables.scan(self.number, window_bytes)?, _run: self.clone() })
     }
 
-    fn entries_before(&self, key: &[u8]) -> Result<u64> {
-        Ok(self.tables.entries_before(self.number, key)?.entries)
+    fn before(&self, key: &[u8]) -> Result<Approximation> {
+        let before = self.tables.entries_before(self.number, key)?;
+        Ok(Approximation { entries: before.entries, bytes: before.bytes })
     }
 }
 

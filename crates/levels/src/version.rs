@@ -10,7 +10,7 @@ use slmdb_order::KeyOrder;
 
 use crate::change::Change;
 use crate::depth::LEVELS_MAX;
-use crate::run::{Found, Run};
+use crate::run::{Found, Run, RunRecord};
 
 /// A range of keys: from where, and to where.
 pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
@@ -146,11 +146,13 @@ impl<R: Run> Version<R> {
     /// The newest version of `key` up to this sequence number. Deletes are found, too. The first that is found going
     /// down is the newest (INV-L2).
     pub fn get(&self, key: &[u8], sequence_max: u64) -> Result<Option<Found>> {
-        let candidates = (0..LEVELS_MAX as u8).flat_map(|level| self.runs_with(level, key));
-        for run in candidates.filter(|run| run.record().lowest_sequence <= sequence_max) {
-            let found = run.get(key, sequence_max)?;
-            if found.is_some() {
-                return Ok(found);
+        // (Of most stores most levels are empty.)
+        for level in (0..LEVELS_MAX as u8).filter(|&level| !self.level(level).is_empty()) {
+            for run in self.runs_with(level, key).filter(|run| run.record().lowest_sequence <= sequence_max) {
+                let found = run.get(key, sequence_max)?;
+                if found.is_some() {
+                    return Ok(found);
+                }
             }
         }
         Ok(None)
@@ -168,11 +170,14 @@ impl<R: Run> Version<R> {
 
     /// The runs of a level whose bounds have `key` between them: at most one, except on level 0.
     fn runs_with(&self, level: u8, key: &[u8]) -> impl Iterator<Item = &Arc<R>> {
-        let runs = match level {
-            0 => self.level(0),
-            _ => &self.level(level)[self.positions_overlapping(level, (Bound::Included(key), Bound::Included(key)))],
+        let runs = self.level(level);
+        let ends_before = |run: &Arc<R>| self.order.compare(&run.record().largest_key, key).is_lt();
+        let (first, most) = match level {
+            0 => (0, usize::MAX),
+            _ => (runs.partition_point(ends_before), 1),
         };
-        runs.iter().filter(move |run| self.overlaps(run, (Bound::Included(key), Bound::Included(key))))
+        let is_between = move |run: &&Arc<R>| self.overlaps(run, (Bound::Included(key), Bound::Included(key)));
+        runs[first..].iter().take(most).filter(is_between)
     }
 
     /// Whether a run may have keys of a range.
@@ -208,25 +213,17 @@ impl<R: Run> Version<R> {
         (0..LEVELS_MAX as u8).rev().find(|&level| has_some(level))
     }
 
-    /// How many entries, versions and deletes included, have a key before `key`, about.
-    pub fn entries_before(&self, key: &[u8]) -> Result<u64> {
-        let mut before = 0;
-        for (_, run) in self.runs() {
-            before += self.entries_of_run_before(run, key)?;
-        }
-        Ok(before)
-    }
-
-    /// Asks the run only if the key is between its bounds.
-    fn entries_of_run_before(&self, run: &R, key: &[u8]) -> Result<u64> {
+    /// How much of a run stands before `key`, about. Asks the run only if the key is between its bounds.
+    fn before(&self, run: &R, key: &[u8]) -> Result<Approximation> {
         let record = run.record();
         if self.order.compare(key, &record.smallest_key) != Ordering::Greater {
-            return Ok(0);
+            return Ok(Approximation::default());
         }
         if self.order.compare(key, &record.largest_key) == Ordering::Greater {
-            return Ok(record.entries);
+            return Ok(all_of(record));
         }
-        Ok(run.entries_before(key)?.min(record.entries))
+        let before = run.before(key)?;
+        Ok(Approximation { entries: before.entries.min(record.entries), bytes: before.bytes.min(record.bytes) })
     }
 
     /// What a range has, about. It is too much by what newer versions hide.
@@ -234,27 +231,36 @@ impl<R: Run> Version<R> {
         let mut sum = Approximation::default();
         for (_, run) in self.runs().filter(|(_, run)| self.overlaps(run, range)) {
             let record = run.record();
-            let through = |key: &[u8]| -> Result<u64> {
+            let through = |key: &[u8]| -> Result<Approximation> {
                 // Of a key that has several versions one is counted.
-                Ok(self.entries_of_run_before(run, key)? + u64::from(run.get(key, u64::MAX)?.is_some()))
+                let before = self.before(run, key)?;
+                Ok(Approximation { entries: before.entries + u64::from(run.get(key, u64::MAX)?.is_some()), ..before })
             };
             let from = match range.0 {
-                Bound::Unbounded => 0,
-                Bound::Included(from) => self.entries_of_run_before(run, from)?,
+                Bound::Unbounded => Approximation::default(),
+                Bound::Included(from) => self.before(run, from)?,
                 Bound::Excluded(from) => through(from)?,
             };
             let to = match range.1 {
-                Bound::Unbounded => record.entries,
+                Bound::Unbounded => all_of(record),
                 Bound::Included(to) => through(to)?,
-                Bound::Excluded(to) => self.entries_of_run_before(run, to)?,
+                Bound::Excluded(to) => self.before(run, to)?,
             };
-            let entries = to.saturating_sub(from);
+            let entries = to.entries.saturating_sub(from.entries);
+            let mean = u128::from(record.bytes) * u128::from(entries) / u128::from(record.entries.max(1));
             sum.entries += entries;
-            let bytes = u128::from(record.bytes) * u128::from(entries) / u128::from(record.entries.max(1));
-            sum.bytes += bytes as u64;
+            // Files are told by their blocks. Of what lies within one the mean has to do.
+            sum.bytes += match to.bytes.saturating_sub(from.bytes) {
+                0 => mean as u64,
+                bytes => bytes,
+            };
         }
         Ok(sum)
     }
+}
+
+fn all_of(record: &RunRecord) -> Approximation {
+    Approximation { entries: record.entries, bytes: record.bytes }
 }
 
 fn memory_of_list<R: Run>(runs: &Vec<Arc<R>>) -> usize {

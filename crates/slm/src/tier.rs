@@ -23,6 +23,7 @@ use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyR
 use slmdb_env::Result;
 use slmdb_manifest::FileRecord;
 use slmdb_pmem::ExtentKind;
+use slmdb_sync::scheduled::MutexGuard;
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::compactor::Compactor;
@@ -44,6 +45,11 @@ pub(crate) type Slm = Store<SlmTier>;
 
 /// The background threads beside those that every store has, in the order of [`SlmTier::work`].
 pub(crate) const THREADS: &[&str] = &["slmdb-file", "slmdb-index", "slmdb-checkpoint"];
+
+/// While this lives, no index checkpoint is made or removed.
+struct HeldCheckpoints<'c>(#[expect(dead_code, reason = "it is held")] MutexGuard<'c, ()>);
+
+impl Held for HeldCheckpoints<'_> {}
 
 /// What SLM-DB does below the MemTables of a store.
 pub(crate) struct SlmTier {
@@ -132,7 +138,7 @@ impl Tier for SlmTier {
     }
 
     fn hold_files(&self) -> Box<dyn Held + '_> {
-        Box::new(self.state.checkpoints.hold())
+        Box::new(HeldCheckpoints(self.state.checkpoints.hold()))
     }
 
     fn table_files(&self) -> Vec<TableFile> {

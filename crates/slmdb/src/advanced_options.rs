@@ -38,6 +38,13 @@ impl AdvancedOptions {
         self
     }
 
+    /// What TLSM alone looks at: which runs lie in the pool, and the sizes of its levels. Another engine's store ignores it.
+    #[cfg(feature = "tlsm")]
+    pub fn tlsm(mut self, tlsm: slmdb_tlsm::TlsmOptions) -> AdvancedOptions {
+        self.0.own = Some(std::sync::Arc::new(tlsm));
+        self
+    }
+
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
     /// this opening: of writes, of a bandwidth, and of reads. Default: none, which costs nothing. For measurements:
     /// `docs/guide/media.md` says what the models mean.

@@ -1,12 +1,56 @@
 //! [`TlsmOptions`]: what TLSM alone can be told.
 
 use slmdb_engine::{Options, OwnOptions};
-use slmdb_levels::LevelOptions;
+use slmdb_levels::{LEVEL_LAST, LevelOptions};
+
+/// Which runs lie in the pool (paper, IV-D). It belongs to an opening: a store may be opened with another one at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tiering {
+    /// All of them. When the pool is full, puts are refused.
+    None,
+    /// Those of the levels up to this one.
+    Leveled {
+        /// The deepest level whose runs lie in the pool, 0 to 6.
+        last_in_pool: u8,
+    },
+    /// Those that were made last: when they take more than [`TlsmOptions::fast_tier_bytes`], the oldest ones are written to files.
+    #[default]
+    Lru,
+}
+
+/// Which outputs of compactions lie in the pool, with [`Tiering::Lru`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Promote {
+    /// Those of which half of the inputs did, by their bytes.
+    #[default]
+    Majority,
+    /// All, as in the paper.
+    Always,
+}
 
 /// What TLSM alone can be told.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct TlsmOptions {
+    /// Which runs lie in the pool.
+    pub tiering: Tiering,
+    /// With [`Tiering::Lru`]: what lists and their entries may take of the pool, in bytes. 1 GiB by default. MemTables are not
+    /// counted.
+    pub fast_tier_bytes: u64,
+    /// With [`Tiering::Lru`]: which outputs of compactions lie in the pool.
+    pub promote: Promote,
+    /// About what a list and its entries take, in bytes. 0, the default: half of a table file.
+    pub run_bytes: u64,
+    /// The entries of lists lie in segments of so many bytes. 256 KiB by default.
+    pub segment_bytes: u64,
+    /// A compaction copies the entries of a segment of which less than this part is needed. 0.5 by default; 0: none is ever copied,
+    /// as in the paper.
+    pub segment_live_min: f64,
+    /// Bits for each key in the filter of a list. 10 by default; 0: no filter, as in the paper.
+    pub list_filter_bits: u32,
+    /// Whether compactions point at entries where they lie (paper, IV-B). By default. Else they copy them, for comparison.
+    pub points_at_entries: bool,
+    /// Whether each node of a list is made durable by itself, four times, as in the paper; for comparison. Not by default.
+    pub persists_each_node: bool,
     /// Bytes of level 1. 0, the default: four MemTables.
     pub level_base_bytes: u64,
     /// So many times larger is each next level. 10 by default, as in the paper.
@@ -17,10 +61,30 @@ pub struct TlsmOptions {
 
 /// Level 1 has so many MemTables by default.
 const BASE_MEMTABLES: u64 = 4;
+/// A list has this part of a table file by default.
+const PART_OF_TABLE_FILE: u64 = 2;
+/// The bounds of the length of a segment.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// More bits would only make a filter larger.
+const FILTER_BITS_MAX: u32 = 64;
 
 impl Default for TlsmOptions {
     fn default() -> TlsmOptions {
-        TlsmOptions { level_base_bytes: 0, level_growth: 10, level_zero_runs: 4 }
+        TlsmOptions {
+            tiering: Tiering::default(),
+            fast_tier_bytes: 1 << 30,
+            promote: Promote::default(),
+            run_bytes: 0,
+            segment_bytes: 256 << 10,
+            segment_live_min: 0.5,
+            list_filter_bits: 10,
+            points_at_entries: true,
+            persists_each_node: false,
+            level_base_bytes: 0,
+            level_growth: 10,
+            level_zero_runs: 4,
+        }
     }
 }
 
@@ -30,9 +94,30 @@ impl OwnOptions for TlsmOptions {
             Some("level_growth must be at least 2")
         } else if self.level_zero_runs == 0 {
             Some("level_zero_runs must be at least 1")
+        } else if matches!(self.tiering, Tiering::Leveled { last_in_pool } if last_in_pool > LEVEL_LAST) {
+            Some("last_in_pool must be at most 6")
+        } else if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.segment_bytes) {
+            Some("segment_bytes must be from 64 KiB to 64 MiB")
+        } else if !(0.0..=1.0).contains(&self.segment_live_min) {
+            Some("segment_live_min must be from 0 to 1")
+        } else if self.list_filter_bits > FILTER_BITS_MAX {
+            Some("list_filter_bits must be at most 64")
+        } else if self.tiering == Tiering::Lru && self.fast_tier_bytes < FAST_TIER_SEGMENTS_MIN * self.segment_bytes {
+            Some("fast_tier_bytes must be at least four segments")
         } else {
             None
         }
+    }
+}
+
+/// What LRU needs at least.
+const FAST_TIER_SEGMENTS_MIN: u64 = 4;
+
+/// What a list and its entries should take, in bytes.
+pub(crate) fn list_run_bytes(options: &Options) -> u64 {
+    match options.own::<TlsmOptions>().run_bytes {
+        0 => (options.compaction.table_file_bytes / PART_OF_TABLE_FILE).max(1),
+        bytes => bytes,
     }
 }
 
@@ -61,6 +146,12 @@ mod tests {
         for (options, name) in [
             (TlsmOptions { level_growth: 1, ..usual() }, "level_growth"),
             (TlsmOptions { level_zero_runs: 0, ..usual() }, "level_zero_runs"),
+            (TlsmOptions { tiering: Tiering::Leveled { last_in_pool: 7 }, ..usual() }, "last_in_pool"),
+            (TlsmOptions { segment_bytes: 1, ..usual() }, "segment_bytes"),
+            (TlsmOptions { segment_live_min: 1.5, ..usual() }, "segment_live_min"),
+            (TlsmOptions { segment_live_min: f64::NAN, ..usual() }, "segment_live_min"),
+            (TlsmOptions { list_filter_bits: 65, ..usual() }, "list_filter_bits"),
+            (TlsmOptions { fast_tier_bytes: 1, ..usual() }, "fast_tier_bytes"),
         ] {
             assert!(options.complaint().is_some_and(|said| said.contains(name)), "{options:?}");
         }

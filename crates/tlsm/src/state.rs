@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
+use slmdb_engine::batch::Totals;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::{Moments, Snapshots};
-use slmdb_engine::space::allowance::Grant;
+use slmdb_engine::space::allowance::{Grant, table_bytes};
 use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
 use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::store::tier_state::TierState;
@@ -16,16 +17,35 @@ use slmdb_engine::{Memory, Options, lock_order};
 use slmdb_env::Result;
 use slmdb_levels::jobs::level_jobs::LevelsState;
 use slmdb_levels::jobs::outputs::{OUTPUTS_FOR_SPACE, outputs};
-use slmdb_levels::{LevelFiles, Levels, Plan, TableOutput, TableRun};
+use slmdb_levels::{LevelFiles, Levels, Plan, Run, TableOutput};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{AnyMedium, Pool};
+use slmdb_pmem::{AnyMedium, Claim, Medium, Pool};
 use slmdb_sync::scheduled::Mutex;
-use slmdb_sync::scheduled::atomic::AtomicU64;
+use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 
-/// What TLSM keeps of an open store: the levels.
+use crate::compaction::pool_output::{Copying, PoolOutput, TlsmOutput};
+use crate::options::{TlsmOptions, list_run_bytes};
+use crate::persistent_skiplist::job_lists::JobLists;
+use crate::persistent_skiplist::pool_run::PoolRun;
+use crate::persistent_skiplist::run::TlsmRun;
+use crate::persistent_skiplist::segments::Segments;
+use crate::space::{kept_for_a_job_bytes, reserve};
+use crate::tiering::policy::{Policy, RunKind};
+
+/// What TLSM keeps of an open store: the levels, and what lies in the pool of them.
 pub(crate) struct TlsmState {
     pub(crate) pool: Arc<Pool<AnyMedium>>,
-    pub(crate) levels: Levels<TableRun>,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) levels: Levels<TlsmRun>,
+    pub(crate) policy: Policy,
+    pub(crate) own: TlsmOptions,
+    /// What a list and its entries should take, in bytes.
+    list_run_bytes: u64,
+    memtable_bytes: u64,
+    /// A compaction that gives space back may take what the pool keeps for one.
+    pub(crate) uses_pool_reserve: AtomicBool,
+    /// Lists that were written to files, since the store was opened.
+    pub(crate) demotions: AtomicU64,
     /// The moments of snapshots and cursors. Runs keep what these see, so nothing is kept beside.
     pub(crate) snapshots: Snapshots<Location>,
     /// How long outputs of compactions should be, in bytes.
@@ -38,9 +58,22 @@ pub(crate) struct TlsmState {
 
 impl TlsmState {
     /// With these levels.
-    pub(crate) fn new(options: &Options, pool: Arc<Pool<AnyMedium>>, levels: Levels<TableRun>) -> TlsmState {
+    pub(crate) fn new(
+        options: &Options,
+        pool: Arc<Pool<AnyMedium>>,
+        segments: Arc<Segments>,
+        levels: Levels<TlsmRun>,
+    ) -> TlsmState {
+        let own: TlsmOptions = options.own();
         TlsmState {
+            policy: Policy::new(&own, pool.medium().is_persistent()),
+            own,
+            list_run_bytes: list_run_bytes(options),
+            memtable_bytes: options.memtable_bytes,
+            uses_pool_reserve: AtomicBool::new(false),
+            demotions: AtomicU64::new(0),
             pool,
+            segments,
             levels,
             snapshots: Snapshots::new(options.comparator.clone()),
             output_bytes: AtomicU64::new(options.compaction.table_file_bytes),
@@ -56,14 +89,55 @@ impl PinnedFiles for TlsmState {
     }
 }
 
-/// The pool has nothing but the MemTables' arenas.
+/// A list and its entries may have this part of all that lie in the pool, or be as long as a MemTable's.
+const PART_OF_ALL: u64 = 32;
+
+impl TlsmState {
+    /// How long an output becomes that is a list, with its entries, in bytes. Where there is little, it is short, so that the pool keeps
+    /// little back.
+    fn list_output_bytes(&self) -> u64 {
+        let part_bytes = self.segments.bytes().taken_bytes() / PART_OF_ALL;
+        self.list_run_bytes.min(self.memtable_bytes.max(part_bytes))
+    }
+
+    /// What the pool keeps back for a compaction that gives space back, in bytes.
+    fn kept_for_a_job_bytes(&self) -> u64 {
+        let all_bytes = self.segments.bytes().taken_bytes();
+        kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes))
+    }
+
+    /// What a compaction may take of what the pool keeps back.
+    fn claim(&self) -> Claim {
+        if self.uses_pool_reserve.load(Ordering::Relaxed) {
+            Claim::Part(self.kept_for_a_job_bytes())
+        } else {
+            Claim::Ordinary
+        }
+    }
+}
+
 impl TierSpace for TlsmState {
     fn pool_path(&self) -> &Path {
         self.pool.path()
     }
 
-    fn reserve(&self, _: &Grant, _: TakenFrom) -> Result<()> {
-        Ok(())
+    fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()> {
+        if self.policy.of_flush() == RunKind::Table {
+            return Ok(());
+        }
+        let kept_back_bytes = match from {
+            TakenFrom::Reserve => 0,
+            TakenFrom::FreeSpace => self.kept_for_a_job_bytes(),
+        };
+        reserve(&self.pool, &self.own, grant, kept_back_bytes)
+    }
+
+    /// A list needs no space on the disk.
+    fn file_bytes(&self, options: &Options, allowance: &Totals) -> u64 {
+        match self.policy.of_flush() {
+            RunKind::Table => table_bytes(options, allowance),
+            RunKind::List => 0,
+        }
     }
 
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
@@ -73,33 +147,65 @@ impl TierSpace for TlsmState {
     }
 
     fn returned_by_readers(&self) -> u64 {
-        0
+        self.segments.returned()
     }
 
     fn readers_hold(&self) -> bool {
-        false
+        self.segments.readers_hold()
     }
 
     /// LOCKS: compactions
     fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
-        resource == Resource::Disk && self.compactions.want_space(SpaceWanted { resource, at_any_cost })
+        let is_without_lists = self.policy.of_flush() == RunKind::Table;
+        if resource == Resource::Pool && is_without_lists {
+            return false;
+        }
+        self.compactions.want_space(SpaceWanted { resource, at_any_cost })
     }
 }
 
 impl LevelsState for TlsmState {
-    type Run = TableRun;
-    type Output<'s> = TableOutput<'s>;
+    type Run = TlsmRun;
+    type Output<'s> = TlsmOutput<'s>;
 
-    fn output<'s>(&'s self, files: LevelFiles<'s>, _: &Plan<TableRun>) -> TableOutput<'s> {
-        TableOutput::new(files)
-    }
-
-    fn give_up(&self, files: LevelFiles<'_>, run: &TableRun) {
-        files.give_up(run);
-    }
-
-    fn levels(&self) -> &Levels<TableRun> {
+    fn levels(&self) -> &Levels<TlsmRun> {
         &self.levels
+    }
+
+    fn output<'s>(&'s self, files: LevelFiles<'s>, plan: &Plan<TlsmRun>) -> TlsmOutput<'s> {
+        if self.policy.of_plan(plan) == RunKind::Table {
+            return TlsmOutput::Tables(Box::new(TableOutput::new(files)));
+        }
+        let live_part_min = if self.own.points_at_entries { self.own.segment_live_min } else { f64::INFINITY };
+        let lists = JobLists::new(files.context, files.numbers, self, None, self.claim());
+        TlsmOutput::Lists(PoolOutput::new(lists, Copying::below(live_part_min, &self.segments)))
+    }
+
+    fn give_up(&self, files: LevelFiles<'_>, run: &TlsmRun) {
+        match run {
+            TlsmRun::Table(table) => files.give_up(table),
+            // The MANIFEST may have it after all: the next opening finds out.
+            TlsmRun::List(_) if files.context.has_failed() => {}
+            TlsmRun::List(list) => {
+                list.leave();
+                files.numbers.end(run.number());
+            }
+        }
+    }
+
+    fn left(&self, removed: &[Arc<TlsmRun>]) {
+        removed.iter().filter_map(|run| run.list()).for_each(PoolRun::leave);
+    }
+
+    fn may_move(&self, plan: &Plan<TlsmRun>) -> bool {
+        plan.upper().iter().all(|run| self.policy.may_move(run, plan.to()))
+    }
+
+    fn file_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
+        match self.policy.of_plan(plan) {
+            RunKind::Table => plan.input_bytes(),
+            RunKind::List => 0,
+        }
     }
 
     fn compactions(&self) -> &CompactionQueue {
@@ -115,8 +221,11 @@ impl LevelsState for TlsmState {
         u64::MAX
     }
 
-    fn output_bytes(&self, _: u8) -> u64 {
-        self.output_bytes.load(Ordering::Relaxed)
+    fn output_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
+        match self.policy.of_plan(plan) {
+            RunKind::Table => self.output_bytes.load(Ordering::Relaxed),
+            RunKind::List => self.list_output_bytes(),
+        }
     }
 
     /// A verification holds the lock, and sees a MANIFEST that does not change.
@@ -137,7 +246,7 @@ impl TierState for TlsmState {
     }
 
     fn count_memory(&self, memory: &mut Memory) {
-        memory.catalog_bytes += self.levels.memory_bytes() as u64;
+        memory.catalog_bytes += self.levels.memory_bytes() as u64 + self.segments.memory_bytes();
     }
 
     fn wake_compactions(&self) {

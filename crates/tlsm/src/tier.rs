@@ -9,9 +9,11 @@ use std::sync::Arc;
 use slmdb_engine::background::workers::{Work, work};
 use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::store::parts::Parts;
-use slmdb_engine::store::tier::{Moment, Tier};
+use slmdb_engine::store::tier::{Held, Moment, Tier};
 use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
+use slmdb_levels::Run;
+use slmdb_manifest::FileRecord;
 use slmdb_table::EntryKind;
 
 use crate::compaction::compactor::Compactor;
@@ -19,6 +21,7 @@ use crate::compaction::pace::LevelsPace;
 use crate::flush::Flush;
 use crate::operations::range_query::TlsmCursor;
 use crate::operations::verify::verify;
+use crate::recovery::copy::HeldLists;
 use crate::state::TlsmState;
 
 /// The background threads beside those that every store has, in the order of [`TlsmTier::work`].
@@ -89,14 +92,26 @@ impl Tier for TlsmTier {
         verify(&self.store, &self.state, progress)
     }
 
+    fn hold_files(&self) -> Box<dyn Held + '_> {
+        Box::new(HeldLists::of(&self.store, &self.state))
+    }
+
     /// All entries that are no deletes are taken to live.
     fn table_files(&self) -> Vec<TableFile> {
         let catalog = self.store.catalog.lock();
-        let files = catalog.state().files.iter();
-        files.map(|(&number, file)| table_file(number, file, file.entries - file.deletes)).collect()
+        let state = catalog.state();
+        let of_run = |(number, run): (u32, &FileRecord)| TableFile {
+            is_in_pool: state.lists.contains_key(&number),
+            ..table_file(number, run, run.entries - run.deletes)
+        };
+        state.runs().map(of_run).collect()
     }
 
     fn count_stats(&self, stats: &mut Stats) {
-        stats.live_bytes = slmdb_levels::live_bytes(&self.state.levels.current());
+        let version = self.state.levels.current();
+        stats.live_bytes = slmdb_levels::live_bytes(&version);
+        let in_pool = self.state.segments.bytes();
+        let keys = version.runs().map(|(_, run)| run.record().entries - run.record().deletes).sum();
+        stats.count_index(keys, in_pool.lists_bytes, in_pool.segments_bytes);
     }
 }

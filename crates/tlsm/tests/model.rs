@@ -1,4 +1,5 @@
-//! TLSM against a map: whatever is done, it holds what the map holds, and so do its snapshots.
+//! TLSM against a map: whatever is done, it holds what the map holds, and so do its snapshots. On `Dram`, and with a pool whose policy is
+//! another one at each opening.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -6,24 +7,43 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, Engine, EngineSnapshot, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Engine, EngineSnapshot, Medium, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
-use slmdb_tlsm::TlsmOptions;
+use slmdb_tlsm::{Promote, Tiering, TlsmOptions};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const KEYS: u64 = 400;
 
+/// A policy, and how soon segments are emptied.
+fn any_policy(random: &mut Random, own: &mut TlsmOptions) {
+    own.tiering = match random.below(4) {
+        0 => Tiering::None,
+        1 => Tiering::Leveled { last_in_pool: random.below(4) as u8 },
+        _ => Tiering::Lru,
+    };
+    own.promote = if random.one_in(2) { Promote::Always } else { Promote::Majority };
+    own.fast_tier_bytes = (256 << 10) << random.below(5);
+    own.segment_live_min = [0.0, 0.05, 0.5][random.below(3) as usize];
+    own.list_filter_bits = [0, 10][random.below(2) as usize];
+    own.points_at_entries = !random.one_in(8);
+}
+
 /// Levels so small that a few hundred entries go through several of them.
-fn options(env: &MemoryEnv) -> Options {
+fn options(env: &MemoryEnv, has_pool: bool, random: &mut Random) -> Options {
     let mut own = TlsmOptions::default();
     (own.level_base_bytes, own.level_growth, own.level_zero_runs) = (8 << 10, 2, 2);
+    own.segment_bytes = 64 << 10;
+    any_policy(random, &mut own);
     Options {
         env: Arc::new(env.clone()),
         memtable_bytes: 4 << 10,
         block_bytes: 256,
         compaction: CompactionOptions { table_file_bytes: 2 << 10, ..CompactionOptions::default() },
         own: Some(Arc::new(own)),
+        medium: has_pool.then(|| Medium::Emulated { path: "/pools/pool".into() }),
+        pool_initial_bytes: 1 << 20,
+        pool_growth_bytes: 1 << 20,
         ..Options::default()
     }
 }
@@ -64,10 +84,12 @@ fn assert_snapshot_holds(snapshot: &dyn EngineSnapshot, model: &Model, context: 
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    for seed in 0..6 {
+    let mut have_met = [0; 2];
+    for seed in 0..12 {
         let (env, mut random, mut model) = (MemoryEnv::new(), Random(seed), Model::new());
-        let options = options(&env);
-        let mut engine = open(&options);
+        let has_pool = seed % 3 > 0;
+        env.map_files_in("/pools");
+        let mut engine = open(&options(&env, has_pool, &mut random));
         let mut snapshots: Vec<(Arc<dyn EngineSnapshot>, Model)> = Vec::new();
         for step in 0..4000 {
             let context = format!("seed {seed}, step {step}");
@@ -101,12 +123,16 @@ fn it_holds_what_a_map_holds() {
                     assert_holds(&*engine, &model, &context);
                     let report = engine.verify(&mut |_| ()).unwrap();
                     assert!(report.is_clean(), "{context}: {:?}", report.findings);
+                    for run in engine.table_files() {
+                        assert!(has_pool || !run.is_in_pool);
+                        have_met[usize::from(run.is_in_pool)] += 1;
+                    }
                 }
                 997 => {
                     snapshots.clear();
                     engine.close().unwrap();
                     drop(engine);
-                    engine = open(&options);
+                    engine = open(&options(&env, has_pool, &mut random));
                 }
                 _ => {}
             }
@@ -121,6 +147,7 @@ fn it_holds_what_a_map_holds() {
         assert!(files.iter().all(|file| file.deletes == 0), "nothing is left that deletes could hide");
         engine.close().unwrap();
     }
+    assert!(have_met.iter().all(|&runs| runs > 100), "files and lists: {have_met:?}");
 }
 
 /// A power cut takes whatever was not synced.
@@ -128,7 +155,7 @@ fn it_holds_what_a_map_holds() {
 fn what_was_synced_survives_power_cuts_anywhere() {
     for seed in 0..40 {
         let (env, mut random, mut model) = (MemoryEnv::new(), Random(100 + seed), Model::new());
-        let engine = open(&options(&env));
+        let engine = open(&options(&env, false, &mut random));
         for step in 0..300 + random.below(600) {
             let key = key(&mut random);
             let mut batch = WriteBatch::new();
@@ -138,9 +165,40 @@ fn what_was_synced_survives_power_cuts_anywhere() {
             model.insert(key, value);
         }
         let survivor = env.crash();
-        let again = open(&options(&survivor));
+        let again = open(&options(&survivor, false, &mut random));
         assert_holds(&*again, &model, &format!("seed {seed}"));
         again.close().unwrap();
         drop(engine);
+    }
+}
+
+/// A kill at any moment, also of what recovers. Nothing is lost, and nothing is left over in the pool.
+#[test]
+fn what_was_acknowledged_survives_kills_anywhere() {
+    for seed in 0..40 {
+        let (mut env, mut random, mut model) = (MemoryEnv::new(), Random(200 + seed), Model::new());
+        env.map_files_in("/pools");
+        for round in 0..3 {
+            let engine = open(&options(&env, true, &mut random));
+            for step in 0..100 + random.below(500) {
+                let key = key(&mut random);
+                let mut batch = WriteBatch::new();
+                let value = vec![step as u8; random.below(300) as usize];
+                batch.put(&key, &value).unwrap();
+                engine.write(&batch, false).unwrap();
+                model.insert(key, value);
+            }
+            let survivor = env.kill();
+            drop(engine);
+            env = survivor;
+            let again = open(&options(&env, true, &mut random));
+            let context = format!("seed {seed}, round {round}");
+            assert_holds(&*again, &model, &context);
+            let report = again.verify(&mut |_| ()).unwrap();
+            assert!(report.is_clean(), "{context}: {:?}", report.findings);
+            let killed_again = env.kill();
+            drop(again);
+            env = killed_again;
+        }
     }
 }

@@ -26,8 +26,9 @@ fn loss_as_json(loss: &Loss) -> Value {
     let key = |key: &[u8]| Value::from(key.escape_ascii().to_string());
     let fields: Vec<(&str, Value)> = match loss {
         Loss::Key { key: lost, sequence } => vec![("key", key(lost)), ("sequence_number", Value::from(*sequence))],
-        Loss::TableFile { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence } => vec![
-            ("table_file", Value::from(*number)),
+        Loss::TableFile { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence }
+        | Loss::List { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence } => vec![
+            (if matches!(loss, Loss::List { .. }) { "list" } else { "table_file" }, Value::from(*number)),
             ("entries", Value::from(*entries)),
             ("smallest_key", key(smallest_key)),
             ("largest_key", key(largest_key)),

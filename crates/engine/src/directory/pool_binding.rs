@@ -202,7 +202,7 @@ fn wants_another_pool(what: String) -> Error {
 
 /// Whether nothing was ever written to the store, so that its creation may not have reached the pool.
 pub fn is_virgin(state: &StoreState) -> bool {
-    state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
+    state.next_generation == 1 && state.arenas.is_empty() && state.runs().next().is_none()
 }
 
 #[cfg(test)]

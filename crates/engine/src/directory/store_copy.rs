@@ -5,7 +5,7 @@
 //! of its own. A file says that it is no store until it is whole. It has no pool and no MemTables: it is on `Dram`, and its
 //! first opening rebuilds the index from the files.
 //!
-//! Files are held meanwhile: one that a compaction removes from the store stays in the directory until the copy is
+//! What an engine keeps in no file, it writes into files of the copy. Files are held meanwhile: one that a compaction removes from the store stays in the directory until the copy is
 //! made.
 
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ use crate::context::StoreContext;
 use crate::files::catalog::Catalog;
 use crate::files::file_names as names;
 use crate::files::obsolete_files::ObsoleteFiles;
+use crate::store::tier::Held;
 
 /// How many bytes are copied at a time where files can't be shared.
 const COPY_BYTES: usize = 1 << 20;
@@ -40,7 +41,12 @@ pub struct StoreCopy<'a> {
 impl StoreCopy<'_> {
     /// See [`crate::Engine::checkpoint`]. `flush` brings everything into table files. While the guard of `hold` lives,
     /// no file of the engine's own is made or removed.
-    pub fn make<H>(&self, directory: &Path, flush: impl FnOnce() -> Result<()>, hold: impl Fn() -> H) -> Result<()> {
+    pub fn make<'h>(
+        &self,
+        directory: &Path,
+        flush: impl FnOnce() -> Result<()>,
+        hold: impl Fn() -> Box<dyn Held + 'h>,
+    ) -> Result<()> {
         self.context.health.check_writable()?;
         let env = &self.context.env;
         check_directory(&**env, directory)?;
@@ -69,13 +75,24 @@ impl StoreCopy<'_> {
 
     /// Shares the files of this moment with the copy. Returns the state of that moment.
     /// LOCKS: those of `hold`, catalog
-    fn share_files<H>(&self, env: &dyn Env, directory: &Path, hold: &impl Fn() -> H) -> Result<StoreState> {
+    fn share_files<'h>(
+        &self,
+        env: &dyn Env,
+        directory: &Path,
+        hold: &impl Fn() -> Box<dyn Held + 'h>,
+    ) -> Result<StoreState> {
         let _held = self.obsolete.hold();
-        let _own_held = hold();
-        let state = self.catalog.lock().state().clone();
+        let (own, mut state) = loop {
+            let own = hold();
+            let state = self.catalog.lock().state().clone();
+            if own.holds(&state) {
+                break (own, state);
+            }
+        };
         let tables = state.files.keys().map(|&number| names::table(&self.context.directory, number));
-        let own = (self.kind.own_files)(&state)?.into_iter().map(|(name, _)| self.context.directory.join(name));
-        tables.chain(own).try_for_each(|from| share(env, &from, directory))?;
+        let own_files = (self.kind.own_files)(&state)?.into_iter().map(|(name, _)| self.context.directory.join(name));
+        tables.chain(own_files).try_for_each(|from| share(env, &from, directory))?;
+        own.write_into(env, directory, &mut state)?;
         Ok(state)
     }
 }

@@ -33,6 +33,7 @@ pub fn table_file(number: u32, file: &FileRecord, live_keys: u64) -> TableFile {
     TableFile {
         number,
         level: u32::from(file.level),
+        is_in_pool: false,
         bytes: file.length_bytes,
         entries: file.entries,
         live_keys,

@@ -5,8 +5,8 @@
 //!    new one: entries whose blocks are sound, and deletes. An entry whose block is damaged becomes a delete with the same
 //!    number, so that no older value comes back, and is reported ([`Repair::save_run_files`]). Files that are searched by
 //!    key have no list of their keys. They are left to the engine, which knows their levels.
-//! 2. MemTables that were not flushed are read from the old pool, as far as their records are whole and without a gap,
-//!    and become table files ([`Repair::save_log`]). On `Dram` only if their arenas are damaged; otherwise the next
+//! 2. Lists that lie in the old pool become table files, as far as they can be read. MemTables that were not flushed are read from it,
+//!    as far as their records are whole and without a gap, and become table files, too ([`Repair::save_log`]). On `Dram` only if their arenas are damaged; otherwise the next
 //!    opening takes them as always.
 //! 3. The MANIFEST says that the store has no pool, and which one is being made. The old pool is renamed
 //!    ([`Repair::give_up_pool`]). On a device it makes room for the new one, since its MemTables are in table files.
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, StoreState};
-use slmdb_pmem::AnyMedium;
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_table::TableForm;
 
 pub use losses::LostKeys;
@@ -49,6 +49,12 @@ pub trait RepairSteps {
 
     /// The other steps on `Dram`.
     fn on_dram(repair: &mut Repair) -> Result<()>;
+
+    /// Part of step 2: makes table files of the lists that can be read of the old pool. `None`: it can't be read, or an earlier
+    /// repair has read it. Those that are lost stay in [`Repair::state`].
+    fn save_lists(_: &mut Repair, _old_pool: Option<&Arc<Pool<AnyMedium>>>) -> Result<()> {
+        Ok(())
+    }
 
     /// The other steps on media with a pool.
     fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()>;
@@ -160,6 +166,7 @@ impl Repair {
 
     /// Step 5: the store becomes what [`Repair::state`] says.
     pub fn end(&mut self) -> Result<()> {
+        self.state.lists.clear();
         let linked = self.link_aside()?;
         Manifest::rewrite(self.env(), &self.directory, &self.state)?;
         self.leave_names(&linked)

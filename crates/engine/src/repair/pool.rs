@@ -8,7 +8,7 @@ use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, Unfinishe
 use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_pool_on};
 use slmdb_pmem::{AnyMedium, Persistent};
 
-use super::Repair;
+use super::{Repair, RepairSteps};
 use crate::Loss;
 use crate::directory::pool_binding;
 
@@ -35,7 +35,7 @@ impl Repair {
 
     /// Steps 2 and 3 on media with a pool. On return [`Repair::state`] names the pool that is to be
     /// [made](pool_binding::new_pool).
-    pub fn give_up_pool(&mut self, medium: &AnyMedium) -> Result<()> {
+    pub fn give_up_pool<S: RepairSteps>(&mut self, medium: &AnyMedium) -> Result<()> {
         let path = self.pool_path()?;
         let earlier = self.state.unfinished_repair.take();
         if let Some(UnfinishedRepair { new_pool, .. }) = earlier {
@@ -47,7 +47,9 @@ impl Repair {
         let log = (self.state.arenas.clone(), self.state.closed_at_sequence);
         // What an earlier repair could read of the old pool is in table files.
         let old_path = self.others_pool.clone().unwrap_or_else(|| path.clone());
-        self.save_log_of_old_pool(if earlier.is_none() { Some(&old_path) } else { None }, medium)?;
+        self.save_old_pool::<S>(if earlier.is_none() { Some(&old_path) } else { None }, medium)?;
+        // (They stay in the MANIFEST until the end, so that the next repair reports them, too.)
+        self.tell_lost_lists();
         self.check_next_generation()?;
 
         let mut new_pool = [0; 16];
@@ -106,24 +108,42 @@ impl Repair {
         }
     }
 
-    /// Step 2: saves MemTables that were not flushed. Without a readable pool they are lost.
-    fn save_log_of_old_pool(&mut self, path: Option<&Path>, medium: &AnyMedium) -> Result<()> {
+    /// Step 2: saves lists, and MemTables that were not flushed. Without a readable pool they are lost.
+    fn save_old_pool<S: RepairSteps>(&mut self, path: Option<&Path>, medium: &AnyMedium) -> Result<()> {
         let flushed_through = self.state.flushed_through;
         if let Some(path) = path.filter(|path| self.env().exists(path).unwrap_or(true)) {
             match pool_binding::old_pool(medium.clone(), &self.options, &self.state, path) {
-                Ok(pool) => return self.save_log(&Arc::new(pool)),
+                Ok(pool) => {
+                    let pool = Arc::new(pool);
+                    S::save_lists(self, Some(&pool))?;
+                    return self.save_log(&pool);
+                }
                 Err(error) => {
                     tracing::warn!(%error, pool = %path.display(), "the pool can't be read");
                     self.report.damage.push(error);
                 }
             }
         }
+        S::save_lists(self, None)?;
         if !self.state.arenas.is_empty() && self.state.closed_at_sequence != Some(flushed_through) {
             self.report.losses.push(Loss::Writes { from_sequence: flushed_through + 1 });
         }
         self.state.arenas.clear();
         self.state.closed_at_sequence = None;
         Ok(())
+    }
+
+    /// Tells of the lists that are left, which could not be read.
+    fn tell_lost_lists(&mut self) {
+        let lost = self.state.lists.iter().map(|(&number, list)| Loss::List {
+            number,
+            entries: list.entries,
+            smallest_key: list.smallest_key.clone(),
+            largest_key: list.largest_key.clone(),
+            lowest_sequence: list.lowest_sequence,
+            highest_sequence: list.highest_sequence,
+        });
+        self.report.losses.extend(lost);
     }
 
     /// What is on the pool's device, if it is on one; a device can't be renamed. It must be this store's pool, or

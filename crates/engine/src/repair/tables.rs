@@ -55,6 +55,7 @@ impl Repair {
             before_bytes += record.length_bytes;
             progress(RepairProgress { done_bytes: before_bytes, total_bytes });
         }
+        progress(RepairProgress { done_bytes: total_bytes, total_bytes });
         Ok(())
     }
 
@@ -196,7 +197,7 @@ impl Repair {
     }
 
     /// Completes a table file, and adds it to the store.
-    pub(super) fn add_table(&mut self, number: u32, builder: TableBuilder, level: u8) -> Result<()> {
+    pub fn add_table(&mut self, number: u32, builder: TableBuilder, level: u8) -> Result<()> {
         let finished = builder.finish()?;
         self.env().sync_directory(&self.directory)?;
         let record = FileRecord { level, ..file_record(&finished.properties, finished.length_bytes) };

@@ -60,6 +60,10 @@ pub trait TierSpace: Send + Sync {
     /// there. It takes the place of what was set aside before. [`Error::Full`]: there is not as much.
     /// LOCKS: pool grant (held)
     fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()>;
+    /// How many bytes the table file of a MemTable with this allowance takes at most, for which disk space is set aside.
+    fn file_bytes(&self, options: &Options, allowance: &Totals) -> u64 {
+        table_bytes(options, allowance)
+    }
     /// Takes note of the keys of a MemTable that was flushed.
     /// LOCKS: pool grant (held)
     fn note_flushed(&self, _: &Totals) {}
@@ -128,18 +132,25 @@ impl SpaceController {
     }
 
     /// Sets aside what the flush of the MemTable of `generation` takes at worst: in the pool, for its record in the MANIFEST, and
-    /// for its table file, in `space`. What it had before is part of that. [`Error::Full`]: there is not as much, and nothing has
+    /// for its table file, if it gets one, in `space`. What it had before is part of that. [`Error::Full`]: there is not as much, and nothing has
     /// changed.
     /// LOCKS: pool grant, memtables; catalog, reserve, reserved file
-    pub fn grant(&self, generation: u64, allowance: &Totals, from: TakenFrom, space: &ReservedFile) -> Result<()> {
+    pub fn grant(
+        &self,
+        generation: u64,
+        allowance: &Totals,
+        from: TakenFrom,
+        space: Option<&ReservedFile>,
+    ) -> Result<()> {
         if from == TakenFrom::FreeSpace {
             // First, because a pool that can't grow without it tells no more than that it is full.
             self.catalog.fill_reserve()?;
         }
         let before = self.grant_in_pool(generation, allowance, from)?;
-        let file_bytes = table_bytes(&self.context.options, allowance);
+        let file_bytes = self.file_bytes(allowance);
+        let raise = || space.map_or(Ok(()), |space| space.raise(file_bytes));
         let on_disk = match from {
-            TakenFrom::FreeSpace => self.catalog.while_whole(file_bytes, || space.raise(file_bytes)),
+            TakenFrom::FreeSpace => self.catalog.while_whole(file_bytes, raise),
             TakenFrom::Reserve => match self.take_from_reserve(file_bytes, space) {
                 // The reserve keeps as much as the MANIFEST has back for a new one.
                 Err(Error::Full { .. }) if self.catalog.renew_on_a_full_disk(Excess::Any)? => {
@@ -154,10 +165,16 @@ impl SpaceController {
         on_disk
     }
 
+    /// How many bytes the table file of a MemTable with this allowance takes at most; 0: it gets none.
+    pub fn file_bytes(&self, allowance: &Totals) -> u64 {
+        self.tier.file_bytes(&self.context.options, allowance)
+    }
+
     /// Takes the disk space of a MemTable for deletes from what is reserved for these.
     /// LOCKS: catalog, reserve, reserved file
-    fn take_from_reserve(&self, file_bytes: u64, space: &ReservedFile) -> Result<()> {
+    fn take_from_reserve(&self, file_bytes: u64, space: Option<&ReservedFile>) -> Result<()> {
         self.catalog.provide_for_flushes()?;
+        let Some(space) = space else { return Ok(()) };
         let more_bytes = file_bytes.saturating_sub(space.length_bytes());
         self.catalog.reserve.give_while_full(more_bytes, Purpose::Others, || space.raise(file_bytes))
     }

@@ -1,9 +1,11 @@
 //! [`Tier`]: what an engine does in a store. The second half of a tier.
 
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::Result;
+use slmdb_env::{Env, Result};
+use slmdb_manifest::StoreState;
 
 use super::cursor::TierCursor;
 use super::parts::Parts;
@@ -21,10 +23,20 @@ pub enum Moment {
     At(u64),
 }
 
-/// What something is held by, until it is dropped.
-pub trait Held {}
+/// What an engine's own files and lists are held by for a copy, until it is dropped.
+pub trait Held {
+    /// Whether it holds all that this state names.
+    fn holds(&self, _: &StoreState) -> bool {
+        true
+    }
+    /// Writes into a copy in this directory, durably, what the state names and what lies in no file, and lets the state name the
+    /// files. Its directory is synced later.
+    fn write_into(&self, _: &dyn Env, _directory: &Path, _: &mut StoreState) -> Result<()> {
+        Ok(())
+    }
+}
 
-impl<T> Held for T {}
+impl Held for () {}
 
 /// What an engine does below the MemTables.
 pub trait Tier: Send + Sync + Sized + 'static {
@@ -51,8 +63,8 @@ pub trait Tier: Send + Sync + Sized + 'static {
     fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
     /// See [`crate::Engine::verify`].
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
-    /// Keeps its [own files](crate::directory::EngineKind::own_files), all of them and no others, until the returned value is
-    /// dropped.
+    /// Keeps its [own files](crate::directory::EngineKind::own_files), all of them and no others, and its lists, until the returned
+    /// value is dropped.
     fn hold_files(&self) -> Box<dyn Held + '_> {
         Box::new(())
     }

@@ -242,13 +242,15 @@ impl MemTablePreparer {
             Some(active) => (active.memtable.generation(), active.totals, active.space.clone()),
             None => return Ok(()),
         };
-        let begin = || ReservedFile::new(&*self.context.env, &self.context.directory, generation).map(Arc::new);
-        let space = space.map_or_else(begin, Ok)?;
         let allowance = totals.plus(more);
-        self.space.grant(generation, &allowance, from, &space)?;
+        let space = match space {
+            Some(space) => Some(space),
+            None => self.begin_space(generation, &allowance)?,
+        };
+        self.space.grant(generation, &allowance, from, space.as_deref())?;
         if let Some(active) = &mut self.writes.memtables.lock().active {
             active.allow(more);
-            active.space = Some(space);
+            active.space = space;
             active.is_for_deletes = from == TakenFrom::Reserve;
         }
         Ok(())
@@ -260,11 +262,11 @@ impl MemTablePreparer {
         let capacity_bytes = arena_bytes.max(self.context.options.memtable_bytes);
         self.catalog.reserve.check_not_taken(capacity_bytes)?;
         let generation = self.catalog.lock().state().next_generation;
-        let space = Arc::new(ReservedFile::new(&*self.context.env, &self.context.directory, generation)?);
-        let granted = self.space.grant(generation, allowance, from, &space);
+        let space = self.begin_space(generation, allowance)?;
+        let granted = self.space.grant(generation, allowance, from, space.as_deref());
         match granted.and_then(|()| self.make_memtable(generation, capacity_bytes)) {
             Ok(memtable) => {
-                let mut spare = Filling::new(memtable, Totals::default(), Some(space));
+                let mut spare = Filling::new(memtable, Totals::default(), space);
                 spare.allow(allowance);
                 spare.is_for_deletes = from == TakenFrom::Reserve;
                 self.writes.memtables.lock().spare = Some(spare);
@@ -273,11 +275,19 @@ impl MemTablePreparer {
             Err(error) => {
                 if error.may_be_tried_again() && !self.context.has_failed() {
                     self.space.change_grant(generation, None)?;
-                    space.discard(&*self.context.env)?;
+                    space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
                 }
                 Err(error)
             }
         }
+    }
+
+    /// Begins to set aside disk space for the table file of a MemTable, if it gets one.
+    fn begin_space(&self, generation: u64, allowance: &Totals) -> Result<Option<Arc<ReservedFile>>> {
+        if self.space.file_bytes(allowance) == 0 {
+            return Ok(None);
+        }
+        ReservedFile::new(&*self.context.env, &self.context.directory, generation).map(|space| Some(Arc::new(space)))
     }
 
     /// Makes a MemTable whose generation is durable in the MANIFEST. After an error that may be tried again nothing has changed.

@@ -72,7 +72,7 @@ impl RepairSteps for LabRepair {
     }
 
     fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()> {
-        repair.give_up_pool(medium)?;
+        repair.give_up_pool::<LabRepair>(medium)?;
         let trees = trees_in_pool::make_anew(medium.clone(), &repair.options, &repair.state)?;
         rebuild::fill(&trees, &repair.options, &repair.directory, &repair.state)?;
         trees[0].slots().pool().seal()?;

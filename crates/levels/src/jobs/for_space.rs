@@ -90,14 +90,21 @@ impl<S: LevelsState> LevelJobs<S> {
         runs
     }
 
-    /// Merges a run with what it overlaps on the next level; of level 0 the oldest that overlap it, as many as there is space for.
-    /// If there is no space for one, splits it into parts that overlap less. Returns whether one of both was done.
+    /// Merges a run with what it overlaps on the next level; of level 0 also the others that must go along, or the oldest of them
+    /// alone if there is too little space. If there is no space for one, splits it into parts that overlap less. Returns whether
+    /// anything was done.
     fn bring_down(&self, level: u8, run: &S::Run) -> Result<bool> {
-        let picked = self.state.levels().plan_range_within(level, range_of(run), self.store.room_bytes());
-        let Picked::Plan(plan) = picked else { return Ok(false) };
-        if !self.can_read(&plan) {
-            return Ok(false);
+        let down = |input_bytes_max| match self.plan_with_space(level, range_of(run), input_bytes_max) {
+            Picked::Plan(plan) if self.can_read(&plan) => self.bring_down_or_split(level, plan),
+            _ => Ok(false),
+        };
+        match down(u64::MAX) {
+            Err(Error::Full { .. }) if level == 0 => down(0),
+            done => done,
         }
+    }
+
+    fn bring_down_or_split(&self, level: u8, plan: Plan<S::Run>) -> Result<bool> {
         if self.is_move(&plan) || self.state.file_bytes(&plan) <= self.store.room_bytes() {
             return self.compact(plan).map(|()| true);
         }
@@ -106,6 +113,18 @@ impl<S: LevelsState> LevelJobs<S> {
         drop(plan);
         let Picked::Plan(parts) = self.state.levels().plan_split(level, number) else { return Ok(false) };
         self.compact(parts).map(|()| true)
+    }
+
+    /// The next part of moving a range down from a level, with no more inputs than so many bytes, and than the disk has space for.
+    pub(super) fn plan_with_space(&self, level: u8, range: KeyRange<'_>, input_bytes_max: u64) -> Picked<S::Run> {
+        let room_bytes = self.store.room_bytes();
+        match self.state.levels().plan_range_within(level, range, input_bytes_max) {
+            Picked::Plan(plan) if self.state.file_bytes(&plan) > room_bytes => {
+                drop(plan);
+                self.state.levels().plan_range_within(level, range, input_bytes_max.min(room_bytes))
+            }
+            picked => picked,
+        }
     }
 
     /// Writes a run anew. Returns whether it did.

@@ -38,6 +38,8 @@ pub trait LevelsState: Send + Sync + 'static {
     fn output<'s>(&'s self, files: LevelFiles<'s>, plan: &Plan<Self::Run>) -> Self::Output<'s>;
     /// Gives up a complete output that the MANIFEST does not have, and will never have.
     fn give_up(&self, files: LevelFiles<'_>, run: &Self::Run);
+    /// Called when runs have left the levels, and the MANIFEST: they go when nobody reads them any more. Table files go without it.
+    fn left(&self, _: &[Arc<Self::Run>]) {}
     /// Whether a plan that [is a move](Plan::is_move) may be carried out as one.
     fn may_move(&self, _: &Plan<Self::Run>) -> bool {
         true
@@ -54,9 +56,9 @@ pub trait LevelsState: Send + Sync + 'static {
     /// Deletes with numbers below this may be dropped at the bottom, by what the MANIFEST says: nothing above the levels has
     /// anything as old.
     fn deletes_below(&self, state: &StoreState) -> u64;
-    /// How long an output for this level becomes at most, in bytes.
-    fn output_bytes(&self, level: u8) -> u64;
-    /// Commits something while no verification looks at the MANIFEST.
+    /// How long an output of a plan becomes at most, in bytes.
+    fn output_bytes(&self, plan: &Plan<Self::Run>) -> u64;
+    /// Commits something, and makes it visible, while no verification looks at the MANIFEST and the levels.
     /// LOCKS: the engine's own; those of `commit`
     fn in_agreement(&self, commit: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
@@ -169,6 +171,8 @@ impl<S: LevelsState> LevelJobs<S> {
 
     /// Removes files that nobody reads any more, for an idle thread: a reader does not say when it lets go of a version.
     pub fn look_for_unpinned(&self) {
+        // (Those that are no files are asked for by nobody else.)
+        self.state.levels().pinned();
         if self.store.obsolete.remove_unpinned()
             && let Err(error) = self.store.gave_space_back(None)
         {
@@ -191,8 +195,11 @@ impl<S: LevelsState> LevelJobs<S> {
         plan: Plan<S::Run>,
         began_ns: u64,
     ) -> Result<()> {
-        self.state.in_agreement(&mut || self.commit(edit_of(&change), outputs, |_, _| ()))?;
-        self.state.levels().apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+        self.state.in_agreement(&mut || {
+            self.commit(edit_of(&change), outputs, |_, _| ())?;
+            let applied = self.state.levels().apply(&change);
+            applied.map(drop).map_err(|what| Error::invalid(format!("levels: {what}")))
+        })?;
         let removed: Vec<u32> = change.removed.iter().filter(|run| run.is_file()).map(|run| run.number()).collect();
         let done = Compacted {
             from: plan.from(),
@@ -200,6 +207,7 @@ impl<S: LevelsState> LevelJobs<S> {
             written_bytes: outputs.iter().map(|run| run.record().bytes).sum(),
             took_ns: self.store.context.env.monotonic_ns().saturating_sub(began_ns),
         };
+        self.state.left(&change.removed);
         drop((plan, change));
         (self.on_change)(&done);
         self.retire(&removed);
@@ -245,7 +253,7 @@ impl<S: LevelsState> LevelJobs<S> {
                 ControlFlow::Continue(())
             }
         };
-        cut.output_bytes = cut.output_bytes.min(self.state.output_bytes(plan.to()));
+        cut.output_bytes = cut.output_bytes.min(self.state.output_bytes(plan));
         let settings = MergeSettings {
             order: self.store.context.options.comparator.clone(),
             prefix: plan.prefix(),

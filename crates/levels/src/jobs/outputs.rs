@@ -16,7 +16,8 @@ const LONGER_PART: u64 = 4;
 /// How long a table file may be for which there is a reserve, and how long outputs of compactions should be, in bytes. Longer
 /// outputs would need so large a reserve that they come only when there is much else.
 pub fn outputs(options: &Options, state: &StoreState) -> (u64, u64) {
-    let lengths = || state.files.values().map(|file| file.length_bytes);
+    // (A list may have to become a file.)
+    let lengths = || state.runs().map(|(_, run)| run.length_bytes);
     let all_bytes: u64 = lengths().sum();
     let output_bytes = options.compaction.table_file_bytes.min(options.memtable_bytes.max(all_bytes / PART_OF_ALL));
     let usual_bytes = output_bytes.min(all_bytes);

@@ -28,12 +28,14 @@ impl<S: LevelsState> LevelJobs<S> {
                 _ => Ok(()),
             })?;
         }
+        // (What looks for space keeps the version that it looks at, and so its runs.)
+        self.look_for_unpinned();
         Ok(())
     }
 
     fn compact_range_of(&self, level: u8, range: KeyRange<'_>) -> Result<()> {
         // Not more at a time than there is space for.
-        let step = || match self.state.levels().plan_range_within(level, range, self.store.room_bytes()) {
+        let step = || match self.plan_with_space(level, range, u64::MAX) {
             Picked::Nothing => Ok(ControlFlow::Break(())),
             Picked::Busy => {
                 self.state.compactions().wait_for_another();

@@ -8,7 +8,7 @@ use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_table::{EntryKind, Slice};
 
-use crate::{AddError, EntrySource, Found, Run, RunCursor, RunOutput, RunRecord};
+use crate::{AddError, Approximation, EntrySource, Found, Run, RunCursor, RunOutput, RunRecord};
 
 /// A version of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,8 +127,9 @@ impl Run for MemoryRun {
         Ok(MemorySource::new(self.entries.clone()))
     }
 
-    fn entries_before(&self, key: &[u8]) -> Result<u64> {
-        Ok(self.position(key) as u64)
+    fn before(&self, key: &[u8]) -> Result<Approximation> {
+        let entries = self.position(key) as u64;
+        Ok(Approximation { entries, bytes: self.record.bytes * entries / self.record.entries.max(1) })
     }
 }
 

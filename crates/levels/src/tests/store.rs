@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slmdb_order::KeyOrder;
 
 use super::memory_run::{Entry, MemoryOutput, MemoryRun};
-use crate::{LevelOptions, Levels, MergeSettings, Picked, Plan, Run, Version, edit_of, merge};
+use crate::{LevelOptions, Levels, MergeSettings, Plan, Run, Version, edit_of, merge};
 
 /// Levels, and all versions that were ever put.
 pub(super) struct Store {

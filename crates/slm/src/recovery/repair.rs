@@ -52,7 +52,7 @@ impl RepairSteps for SlmRepair {
     }
 
     fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()> {
-        repair.give_up_pool(medium)?;
+        repair.give_up_pool::<SlmRepair>(medium)?;
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
             rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair)?, || {

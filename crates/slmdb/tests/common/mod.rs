@@ -49,6 +49,11 @@ pub fn options() -> Options {
     let options = Options::default().engine(engine()).pool_growth_bytes(1 << 20);
     #[cfg(feature = "lab")]
     let options = options.advanced(|advanced| advanced.lab(small_levels()));
+    #[cfg(feature = "tlsm")]
+    let options = match engine() {
+        EngineName::Tlsm => options.advanced(|advanced| advanced.tlsm(small_lists())),
+        _ => options,
+    };
     options
 }
 
@@ -65,12 +70,44 @@ fn small_levels() -> slmdb::LabOptions {
     }
 }
 
+/// So small that a few hundred entries go through several levels, and some of them leave the pool.
+#[cfg(feature = "tlsm")]
+fn small_lists() -> slmdb::TlsmOptions {
+    slmdb::TlsmOptions {
+        fast_tier_bytes: 1 << 20,
+        segment_bytes: 64 << 10,
+        level_base_bytes: 32 << 10,
+        level_growth: 4,
+        level_zero_runs: 2,
+        ..slmdb::TlsmOptions::default()
+    }
+}
+
 /// The same options, where the first few hundred keys stay in LAB-DB's level 0.
 pub fn with_a_larger_level_zero(options: Options) -> Options {
     #[cfg(feature = "lab")]
-    let options = options
-        .advanced(|advanced| advanced.lab(slmdb::LabOptions { level_zero_compaction_at: 1.0 / 8.0, ..small_levels() }));
+    let options = match engine() {
+        EngineName::Lab => options.advanced(|advanced| {
+            advanced.lab(slmdb::LabOptions { level_zero_compaction_at: 1.0 / 8.0, ..small_levels() })
+        }),
+        _ => options,
+    };
     options
+}
+
+/// Whether this run is about TLSM.
+pub fn is_tlsm() -> bool {
+    engine() == EngineName::Tlsm
+}
+
+/// The media on which flushes make table files. With a pool those of TLSM make lists there, and its own tests damage these.
+pub fn media_with_files() -> Vec<On> {
+    MEDIA.into_iter().filter(|on| flushes_to_files(*on)).collect()
+}
+
+/// Whether flushes on this medium make table files.
+pub fn flushes_to_files(on: On) -> bool {
+    !is_tlsm() || on == On::Dram
 }
 
 /// Runs this test program again for each engine but the first. What is in a folder with another engine's name is left out.

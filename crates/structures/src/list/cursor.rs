@@ -59,6 +59,12 @@ impl<M: Medium> ListCursor<M> {
         self.go(self.list.record.entries.checked_sub(1))
     }
 
+    /// Moves to the entry before which so many lie; to none if there is none. For a list that is damaged: after an error the others
+    /// can be reached.
+    pub fn seek_index(&mut self, index: u64) -> Result<()> {
+        self.go(Some(index))
+    }
+
     /// Moves to the next entry, and from the last one to none. On no entry it stays there.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<()> {

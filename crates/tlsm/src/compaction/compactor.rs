@@ -2,11 +2,13 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
+use slmdb_engine::space::controller::{Resource, TierSpace};
 use slmdb_engine::store::parts::Parts;
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_levels::KeyRange;
 use slmdb_levels::jobs::level_jobs::{INPUTS, LevelJobs};
 
@@ -16,10 +18,13 @@ use crate::state::TlsmState;
 /// All keys.
 const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
+/// Space in the pool for whoever has asked for a compaction.
+const AT_ANY_COST: SpaceWanted = SpaceWanted { resource: Resource::Pool, at_any_cost: true };
+
 /// What compactions need of the store.
 pub(crate) struct Compactor {
-    store: Arc<Parts>,
-    state: Arc<TlsmState>,
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<TlsmState>,
     pub(crate) levels: LevelJobs<TlsmState>,
 }
 
@@ -35,7 +40,7 @@ impl Compactor {
         let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None if self.is_manual() => Ok(false),
-            None => self.levels.compact_levels(),
+            None => self.compact_what_is_due(),
         };
         self.store.run_compactions(&self.state.compactions, compact, || self.levels.look_for_unpinned());
     }
@@ -44,22 +49,94 @@ impl Compactor {
         self.store.context.options.compaction.policy == CompactionPolicy::Manual
     }
 
-    /// Gives back disk space. Returns whether it did.
-    fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
-        if self.is_manual() {
-            return Ok(false);
+    /// Levels come first: what they move down leaves less to demote and to clean. But where lists take much more than they may, or
+    /// levels find no space, others come before.
+    fn compact_what_is_due(&self) -> Result<bool> {
+        if self.is_far_above_bound() && self.demote_if_due().or_else(nothing_if_full)? {
+            return Ok(true);
         }
+        match self.levels.compact_levels() {
+            Ok(true) => Ok(true),
+            Err(error) if !matches!(error, Error::Full { .. }) => Err(error),
+            nothing => {
+                let others =
+                    self.demote_if_due().or_else(nothing_if_full)? || self.clean_if_due().or_else(nothing_if_full)?;
+                if others { Ok(true) } else { nothing }
+            }
+        }
+    }
+
+    /// Gives back space, of the disk or of the pool. Returns whether it did.
+    fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
+        match wanted.resource {
+            _ if self.is_manual() => Ok(false),
+            Resource::Disk => self.store.in_reserve(INPUTS, || self.compact_levels_for_space(wanted)),
+            Resource::Pool => self.compact_for_pool(wanted),
+        }
+    }
+
+    fn compact_levels_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         // What can't be read gives nothing back. Whoever compacts it tells so.
         let is_worth_it = |version: &_, level, run: &_| {
             matches!(self.levels.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
         };
-        self.store.in_reserve(INPUTS, || self.levels.compact_levels_in_reserve(EVERYTHING, is_worth_it))
+        self.levels.compact_levels_in_reserve(EVERYTHING, is_worth_it)
+    }
+
+    /// Writes a list to a file, in free space or else in the reserve. `false`: there is none that may, or no space for it.
+    fn demote(&self) -> Result<bool> {
+        match self.demote_oldest(false) {
+            Err(Error::Full { .. }) => {
+                self.store.in_reserve(INPUTS, || self.demote_oldest(true)).or_else(nothing_if_full)
+            }
+            demoted => demoted,
+        }
+    }
+
+    /// Gives back space in the pool by compactions that may take what the pool keeps back for one.
+    fn compact_in_pool(&self, wanted: SpaceWanted) -> Result<bool> {
+        self.state.uses_pool_reserve.store(true, Ordering::Relaxed);
+        let cleaned = self.clean().or_else(nothing_if_full);
+        let compacted = match cleaned {
+            Ok(false) => self.compact_levels_for_space(wanted).or_else(nothing_if_full),
+            cleaned => cleaned,
+        };
+        self.state.uses_pool_reserve.store(false, Ordering::Relaxed);
+        if matches!(compacted, Ok(true)) {
+            self.store.gave_space_back(None)?;
+        }
+        compacted
     }
 
     /// See [`slmdb_engine::Engine::compact_range`].
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
         self.store.context.check_writable()?;
         self.store.writes.flush()?;
-        self.store.run_requested(&self.state.compactions, || self.levels.compact_range(0, range))
+        self.store.run_requested(&self.state.compactions, || {
+            loop {
+                match self.levels.compact_range(0, range) {
+                    // As long as something gives space back there, it goes on.
+                    Err(Error::Full { path, .. })
+                        if path == self.state.pool_path() && self.compact_for_pool(AT_ANY_COST)? => {}
+                    done => return done,
+                }
+            }
+        })
+    }
+
+    /// Gives back space in the pool: first what nobody needs, then what may lie in a file.
+    fn compact_for_pool(&self, wanted: SpaceWanted) -> Result<bool> {
+        match self.compact_in_pool(wanted)? {
+            false if self.state.policy.may_demote() => self.demote(),
+            compacted => Ok(compacted),
+        }
+    }
+}
+
+/// What finds no space has done nothing.
+pub(crate) fn nothing_if_full(error: Error) -> Result<bool> {
+    match error {
+        Error::Full { .. } => Ok(false),
+        other => Err(other),
     }
 }

@@ -9,17 +9,18 @@ use slmdb_engine::files::file_names::table;
 use slmdb_engine::store::cursor::{SeekTo, TierCursor};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
-use slmdb_levels::{LevelsCursor, Run, TableRun};
+use slmdb_levels::{LevelsCursor, Run};
 use slmdb_order::{Direction, EntryKind};
 use slmdb_table::Slice;
 
+use crate::persistent_skiplist::run::TlsmRun;
 use crate::state::TlsmState;
 
 /// See [`TierCursor`].
 pub(crate) struct TlsmCursor {
     store: Arc<Parts>,
     state: Arc<TlsmState>,
-    levels: LevelsCursor<TableRun>,
+    levels: LevelsCursor<TlsmRun>,
     direction: Direction,
 }
 
@@ -76,9 +77,16 @@ impl TierCursor for TlsmCursor {
     }
 
     fn out_of_order(&self) -> Error {
-        let file = self.levels.run().map_or(0, |run| run.number());
-        let path = table(&self.store.context.directory, file);
-        Error::corruption(path, 0, "keys of a level do not ascend, or a comparator is no total order")
+        let what = "keys of a level do not ascend, or a comparator is no total order";
+        match self.levels.run().map(|run| (run.number(), run.list())) {
+            Some((_, Some(list))) => {
+                Error::corruption(self.state.pool.path(), list.list().record().extent.offset, what)
+            }
+            file => {
+                let number = file.map_or(0, |(number, _)| number);
+                Error::corruption(table(&self.store.context.directory, number), 0, what)
+            }
+        }
     }
 
     fn let_go(&mut self) -> u64 {

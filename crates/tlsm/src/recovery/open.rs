@@ -11,8 +11,9 @@ use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
 
-use super::open_levels;
+use super::recover::{free_strays, open_levels, open_lists};
 use crate::KIND;
+use crate::persistent_skiplist::segments::Segments;
 use crate::state::TlsmState;
 use crate::tier::TlsmTier;
 
@@ -42,8 +43,10 @@ impl Opening for TlsmOpening {
         let Recovery { options, directory, state, tables } = recovery;
         // An older build refuses what it does not know.
         let [] = state.engine_parts()?;
-        let levels = open_levels(options, directory, state, tables)?;
-        let made = Arc::new(TlsmState::new(options, pool, levels));
-        Ok(Recovered { state: made, remove_leftovers: Box::new(|_| Ok(())) })
+        let segments = Arc::new(Segments::new(pool.clone()));
+        let lists = open_lists(options, state, &pool, &segments)?;
+        let levels = open_levels(options, directory, state, tables, lists)?;
+        let made = Arc::new(TlsmState::new(options, pool.clone(), segments.clone(), levels));
+        Ok(Recovered { state: made, remove_leftovers: Box::new(move |state| free_strays(&pool, &segments, state)) })
     }
 }

@@ -191,7 +191,9 @@ fn the_manifest_of_an_open_store_does_not_grow_for_ever() {
         }
         db.flush().unwrap();
         // How long it may get is a multiple of what its state takes, which is 8 KB for each file.
-        wait_until("a file that is garbage alone goes", || db.stats().table_files == 1);
+        // (TLSM lets one run of level 0 be.)
+        let left = if crate::common::is_tlsm() { 2 } else { 1 };
+        wait_until("a file that is garbage alone goes", || db.stats().table_files <= left);
         shrunk += u32::from(length_bytes() < longest);
         longest = length_bytes().max(if length_bytes() < longest { 0 } else { longest });
         assert!(length_bytes() < 192 << 10, "{} bytes after {round} flushes", length_bytes());

@@ -154,7 +154,7 @@ fn damaged_files_give_errors_or_right_answers() {
 
 #[test]
 fn a_missing_file_is_noticed() {
-    for on in MEDIA {
+    for on in crate::common::media_with_files() {
         let home = Home::new(on);
         let model = closed_store(&home);
         for file in files(&home) {

@@ -82,7 +82,7 @@ fn newest_checkpoint(env: &dyn Env, store: &Path) -> Option<String> {
 /// A copy has the files that its manifest names before it is opened.
 #[test]
 fn a_copy_has_the_files_that_its_manifest_names() {
-    for on in MEDIA {
+    for on in crate::common::media_with_files() {
         let (home, env) = (Home::new(on), OsEnv::new());
         let options = home
             .options()
@@ -132,7 +132,7 @@ fn where_files_cannot_be_shared_a_copy_has_their_bytes() {
 /// Its inputs are retired, and stay in the directory until the copy has them.
 #[test]
 fn a_compaction_that_ends_during_a_copy_takes_no_file_from_it() {
-    for on in [On::Dram, On::Emulated] {
+    for on in crate::common::media_with_files() {
         let env = MemoryEnv::new();
         let options = |env: &MemoryEnv| crate::common::options().env(Arc::new(env.clone())).compaction(no_compaction());
         let (store, copy) = (Path::new("/db"), Path::new("/copy"));

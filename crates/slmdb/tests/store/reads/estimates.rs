@@ -134,7 +134,7 @@ fn large_values_count_whole_and_small_ones_as_small() {
 
 #[test]
 fn table_files_and_stats_say_the_same() {
-    let home = Home::new(On::Emulated);
+    let home = Home::new(*crate::common::media_with_files().last().unwrap());
     let db = home.options().compaction(no_compaction()).open(home.store()).unwrap();
     db.put("a", [1; 500]).unwrap();
     db.put("b\n", "2").unwrap();
@@ -144,13 +144,16 @@ fn table_files_and_stats_say_the_same() {
     db.flush().unwrap();
     let (stats, files) = (db.stats(), db.table_files());
     assert_eq!(files.len(), 2);
-    assert_eq!((files[0].number, files[0].entries, files[0].deletes, files[0].live_keys), (1, 3, 1, 1));
+    // (TLSM takes all that are no deletes to live.)
+    let live = if crate::common::is_tlsm() { 2 } else { 1 };
+    assert_eq!((files[0].number, files[0].entries, files[0].deletes, files[0].live_keys), (1, 3, 1, live));
     assert_eq!((files[0].smallest_key.as_slice(), files[0].largest_key.as_slice()), (&b"a"[..], &b"c"[..]));
     assert_eq!((files[0].lowest_sequence, files[0].highest_sequence), (1, 3));
     assert_eq!(files.iter().map(|file| file.bytes).sum::<u64>(), stats.table_bytes);
 
     let amplification = stats.write_amplification_since_open();
-    assert!(amplification.files > 1.0 && amplification.fast_tier > 1.0, "{amplification:?}");
+    assert!(amplification.files > 1.0, "{amplification:?}");
+    assert!(amplification.fast_tier > 1.0 || crate::common::is_tlsm(), "{amplification:?}");
     assert_eq!(amplification.compactions, 0.0);
     assert!(stats.space_amplification() > 1.0);
 }

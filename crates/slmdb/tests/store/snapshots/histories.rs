@@ -130,9 +130,14 @@ fn a_version_outlives_its_memtable() {
         let before = db.stats().table_bytes;
         db.flush().unwrap();
         let stats = db.stats();
-        assert!(stats.table_bytes > before);
+        assert!(stats.table_bytes > before || !crate::common::flushes_to_files(on));
         // (Where a key that is missing says nothing, its delete is kept, too.)
-        let kept = if engine() == EngineName::Slm { 2 } else { 3 };
+        // Where levels have all versions, nothing is kept beside.
+        let kept = match engine() {
+            EngineName::Slm => 2,
+            EngineName::Tlsm => 0,
+            _ => 3,
+        };
         assert_eq!((stats.memtable_entries, stats.replaced_records_kept, stats.open_snapshots), (0, kept, 1), "{on:?}");
         assert_eq!(snapshot.get("deleted, then put").unwrap(), None);
         assert_eq!(snapshot.get("put, then deleted").unwrap().as_deref(), Some(b"old".as_slice()));
@@ -197,7 +202,7 @@ fn in_another_order_of_keys() {
             }
         }
         db.flush().unwrap();
-        assert!(db.stats().replaced_records_kept > 0);
+        assert!(db.stats().replaced_records_kept > 0 || crate::common::is_tlsm());
         for (snapshot, was) in &held {
             let seen: Vec<_> = snapshot.iter().unwrap().map(Result::unwrap).collect();
             assert!(seen.is_sorted_by(|one, other| *one.0 > *other.0));

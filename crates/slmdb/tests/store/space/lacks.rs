@@ -89,7 +89,7 @@ fn assert_reads_all(db: &Db, files: u32) {
 fn open_table_files_are_closed_when_there_are_too_many() {
     const FILES: u32 = 60;
     let Some(on) = on() else {
-        MEDIA.into_iter().for_each(|on| {
+        crate::common::media_with_files().into_iter().for_each(|on| {
             assert_passes(on, "open_table_files_are_closed_when_there_are_too_many", ":");
         });
         return;
@@ -122,7 +122,7 @@ fn open_table_files_are_closed_when_there_are_too_many() {
 fn a_store_takes_writes_again_when_there_are_descriptors_again() {
     const FILES: u32 = 5;
     let Some(on) = on() else {
-        MEDIA.into_iter().for_each(|on| {
+        crate::common::media_with_files().into_iter().for_each(|on| {
             assert_passes(on, "a_store_takes_writes_again_when_there_are_descriptors_again", ":");
         });
         return;

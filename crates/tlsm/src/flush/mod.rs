@@ -1,8 +1,10 @@
-//! A flush writes a MemTable to a run of level 0 (paper, IV-C).
+//! A flush writes a MemTable to a run of level 0 (paper, IV-C): a list in the pool, or on `Dram` a table file.
 //!
 //! The run is durable before the MANIFEST names it (INV-7). The MemTable leaves the readers' list only after the commit, and
-//! after the levels have the run (INV-9). A crash in between leaves a table file that the MANIFEST lacks, which the next opening
+//! after the levels have the run (INV-9). A crash in between leaves a run that the MANIFEST lacks, which the next opening
 //! removes; the MemTable's arena is still there.
+
+mod pool_file;
 
 use std::sync::Arc;
 
@@ -21,7 +23,10 @@ use tracing::info_span;
 
 use crate::KIND;
 use crate::compaction::pace::LevelsPace;
+use crate::persistent_skiplist::run::TlsmRun;
 use crate::state::TlsmState;
+use crate::tiering::policy::RunKind;
+use pool_file::write_lists;
 
 /// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
 pub(crate) struct Flush {
@@ -40,10 +45,10 @@ impl Flush {
         let began_ns = self.store.flush_begins(&immutable);
         let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
         let span = info_span!("flush_build", generation, entries, ms = Empty);
-        let run = timed(&*self.store.context.env, span, || {
+        let runs = timed(&*self.store.context.env, span, || {
             self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
         })?;
-        let written = self.commit(&immutable, run)?;
+        let written = self.commit(&immutable, runs.unwrap_or_default())?;
         if let Some(file) = &written {
             self.pace.flushed(file);
         }
@@ -52,17 +57,29 @@ impl Flush {
         Ok(())
     }
 
-    fn write(&self, immutable: &Immutable, number: u32) -> Result<Arc<TableRun>> {
-        let context = &self.store.context;
-        let _held = context.budget.background.hold(flush_bytes(&immutable.totals));
+    /// Writes a MemTable that has entries. Where the pool is full all the same, and runs may leave it, a table file is made at once.
+    fn write(&self, immutable: &Immutable, number: u32) -> Result<Vec<Arc<TlsmRun>>> {
+        let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.state.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        if self.state.policy.of_flush() == RunKind::List {
+            let written = write_lists(&self.store, &self.state, immutable, number, &moments);
+            if !(matches!(written, Err(Error::Full { .. })) && self.state.policy.may_demote()) {
+                return written;
+            }
+        }
+        self.write_table(immutable, number, moments).map(|table| vec![table])
+    }
+
+    fn write_table(&self, immutable: &Immutable, number: u32, moments: Vec<u64>) -> Result<Arc<TlsmRun>> {
+        let context = &self.store.context;
         // A level shows what a snapshot sees by its versions alone, deletes too.
         let form = Form { table: KIND.table_form, has_older_deletes: true };
         match write_table(context, immutable, number, moments, form) {
             Ok((finished, _)) => {
                 let record = RunRecord::from(&file_record(&finished.properties, finished.length_bytes));
-                Ok(Arc::new(TableRun::new(number, record, self.store.tables.clone())))
+                let table = TableRun::new(number, record, self.store.tables.clone());
+                Ok(Arc::new(Arc::new(table).into()))
             }
             Err(error) => {
                 if error.may_be_tried_again() {
@@ -73,10 +90,10 @@ impl Flush {
         }
     }
 
-    /// Commits the flush, and then shows its run to readers.
+    /// Commits the flush, and then shows its runs to readers.
     /// LOCKS: indexing; catalog
-    fn commit(&self, immutable: &Immutable, run: Option<Arc<TableRun>>) -> Result<Option<FlushedFile>> {
-        let change = Change { added: run.iter().map(|run| (0, run.clone())).collect(), ..Change::default() };
+    fn commit(&self, immutable: &Immutable, runs: Vec<Arc<TlsmRun>>) -> Result<Option<FlushedFile>> {
+        let change = Change { added: runs.iter().map(|run| (0, run.clone())).collect(), ..Change::default() };
         let edit = Edit {
             arenas_removed: vec![immutable.memtable.generation()],
             flushed_through: Some(immutable.last_sequence),
@@ -88,9 +105,12 @@ impl Flush {
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
         self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
         drop(agreement);
-        Ok(run.map(|run| {
-            self.store.catalog.numbers.end(run.number());
-            FlushedFile { number: run.number(), entries: run.record().entries, bytes: run.record().bytes }
+        runs.iter().for_each(|run| self.store.catalog.numbers.end(run.number()));
+        let sum = |of: fn(&RunRecord) -> u64| runs.iter().map(|run| of(run.record())).sum();
+        Ok(runs.first().map(|first| FlushedFile {
+            number: first.number(),
+            entries: sum(|record| record.entries),
+            bytes: sum(|record| record.bytes),
         }))
     }
 }

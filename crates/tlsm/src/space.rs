@@ -1,0 +1,77 @@
+//! What flushes and compactions take of the pool.
+
+use slmdb_engine::Options;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::space::allowance::Grant;
+use slmdb_engine::space::smallest_pool;
+use slmdb_env::Result;
+use slmdb_manifest::MediumKind;
+use slmdb_pmem::{AnyMedium, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_structures::list::{entry_bytes, list_bytes};
+
+use crate::options::{TlsmOptions, list_run_bytes};
+
+/// Segments take at most this much more than their entries, as a part of these: each ends where the next entry does not fit, and at
+/// the end of a unit.
+const SEGMENTS_MORE_PART: u64 = 2;
+/// A list has at most so many bytes for the entries that it names, at 18 bytes and 128 at least.
+const LIST_PART: u64 = 4;
+
+/// What is set aside lies in pieces that are no longer than this, or than a segment. So where the pool is in pieces a flush writes
+/// several shorter lists in the place of one. (An entry that is longer than a piece may find no room there. It waits for space, or
+/// goes to a table file.)
+pub(crate) const PIECE_BYTES: u64 = 512 << 10;
+
+/// What the segments of such entries take at most.
+fn segments_bytes_max(totals: &Totals, segment_bytes: u64) -> u64 {
+    // Each entry's front, rounded up.
+    let fronts_bytes = totals.entries * entry_bytes(0, 0) + totals.entries * 7;
+    let entries_bytes = fronts_bytes + totals.key_bytes + totals.value_bytes;
+    entries_bytes + entries_bytes / SEGMENTS_MORE_PART + segment_bytes
+}
+
+/// What the list of a MemTable takes at most, in whole units.
+fn list_bytes_max(totals: &Totals, own: &TlsmOptions) -> u64 {
+    let key_bytes = 2 * u64::from(totals.longest_key_bytes);
+    let segments = segments_bytes_max(totals, own.segment_bytes) / UNIT_BYTES + 1;
+    list_bytes(totals.entries, own.list_filter_bits, key_bytes, segments).next_multiple_of(UNIT_BYTES)
+}
+
+/// What the pool keeps back so that one compaction can give space back: for two outputs of this length, and their lists.
+pub(crate) fn kept_for_a_job_bytes(own: &TlsmOptions, run_bytes: u64) -> u64 {
+    if run_bytes == 0 {
+        return 0;
+    }
+    let output_bytes = run_bytes + run_bytes / LIST_PART + own.segment_bytes;
+    2 * output_bytes.next_multiple_of(UNIT_BYTES)
+}
+
+/// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction. `Error::Full` if it is not there.
+pub(crate) fn reserve(pool: &Pool<AnyMedium>, own: &TlsmOptions, grant: &Grant, kept_back_bytes: u64) -> Result<()> {
+    let Grant { totals, memtables } = grant;
+    let lists_bytes = list_bytes_max(totals, own) + memtables * UNIT_BYTES;
+    let segments_bytes = segments_bytes_max(totals, own.segment_bytes) + memtables * own.segment_bytes;
+    let piece_bytes = lists_bytes.min(PIECE_BYTES).max(own.segment_bytes).next_multiple_of(UNIT_BYTES);
+    // A list that is cut into pieces has a header in each.
+    let pieces = lists_bytes.div_ceil(PIECE_BYTES);
+    let bytes = lists_bytes + pieces * piece_bytes + segments_bytes + kept_back_bytes;
+    let bytes = bytes.next_multiple_of(piece_bytes);
+    // First lowered to the part that is free, so that raising it finds out what is missing.
+    pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;
+    pool.set_reserve(bytes, piece_bytes)
+}
+
+/// [`Error::Invalid`](slmdb_env::Error::Invalid) if a pool with these options, and no larger than `device_bytes`, refuses every write.
+pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
+    if kind == MediumKind::Dram {
+        return Ok(());
+    }
+    let own: TlsmOptions = options.own();
+    smallest_pool::check_pool(options, device_bytes, |pool: &PoolOptions| {
+        let pool = Pool::anonymous(AnyMedium::dram(), pool)?;
+        pool.allocate_extent(ExtentKind::Arena, options.memtable_bytes, 1)?;
+        // The list of an earlier flush. As much is then kept back for a compaction.
+        let run_bytes = list_run_bytes(options).min(options.memtable_bytes);
+        reserve(&pool, &own, &Grant::least(options), kept_for_a_job_bytes(&own, run_bytes))
+    })
+}

@@ -1,0 +1,62 @@
+//! Demotion: lists that have been in the pool for longest become table files of the same level (paper, IV-D, LRU).
+//!
+//! A list gives back its own extent, and the segments that no other list names. Where lists share all segments that is little. So
+//! what came back is looked at, the next one follows, and after one round without any gain cleaning has its turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_env::Result;
+use slmdb_levels::{Picked, PlanReason, Run};
+
+use crate::compaction::compactor::Compactor;
+use crate::persistent_skiplist::run::TlsmRun;
+
+/// Lists are far above their bound if they take this part of it more.
+const FAR_PART: u64 = 8;
+
+impl Compactor {
+    /// Writes the oldest list to a file, if lists take more than they may. Returns whether it did.
+    pub(crate) fn demote_if_due(&self) -> Result<bool> {
+        if self.is_above_bound(self.state.own.fast_tier_bytes) { self.demote_oldest(false) } else { Ok(false) }
+    }
+
+    /// Whether lists take so much more than they may that nothing should come before demotion.
+    pub(crate) fn is_far_above_bound(&self) -> bool {
+        let bound_bytes = self.state.own.fast_tier_bytes;
+        self.is_above_bound(bound_bytes + bound_bytes / FAR_PART)
+    }
+
+    fn is_above_bound(&self, bound_bytes: u64) -> bool {
+        self.state.policy.is_bounded() && self.state.segments.bytes().taken_bytes() > bound_bytes
+    }
+
+    /// Writes the oldest list that is free to a file. Returns whether it did. `in_reserve`: it may take what the disk keeps for that.
+    pub(crate) fn demote_oldest(&self, in_reserve: bool) -> Result<bool> {
+        for (level, run) in self.lists_by_age() {
+            let picked = self.state.levels.plan_run_for(level, run.number(), PlanReason::Demotion);
+            let Picked::Plan(plan) = picked else { continue };
+            if !self.levels.unreadable.is_readable(&*run) {
+                continue;
+            }
+            drop(run);
+            if in_reserve {
+                self.levels.compact(plan)?
+            } else {
+                self.levels.compact_in_free_space(plan)?
+            }
+            self.state.demotions.fetch_add(1, Ordering::Relaxed);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The lists of all levels, the oldest first.
+    fn lists_by_age(&self) -> Vec<(u8, Arc<TlsmRun>)> {
+        let version = self.state.levels.current();
+        let lists = version.runs().filter(|(_, run)| !run.is_file());
+        let mut lists: Vec<_> = lists.map(|(level, run)| (level, run.clone())).collect();
+        lists.sort_by_key(|(_, run)| run.record().created_unix_ns);
+        lists
+    }
+}

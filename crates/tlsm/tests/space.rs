@@ -1,0 +1,55 @@
+//! Space: both tiers full, and what leads out of that.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::{CompactionOptions, Engine, Event, Medium, Options, WriteBatch};
+use slmdb_testkit::{MemoryEnv, Random};
+use slmdb_tlsm::TlsmOptions;
+
+fn options(env: &MemoryEnv) -> Options {
+    let mut own = TlsmOptions::default();
+    (own.level_base_bytes, own.level_growth, own.level_zero_runs) = (32 << 10, 4, 2);
+    (own.segment_bytes, own.fast_tier_bytes) = (64 << 10, 1 << 20);
+    let mut options = Options {
+        env: Arc::new(env.clone()),
+        memtable_bytes: 32 << 10,
+        memory_budget_bytes: 1 << 16,
+        compaction: CompactionOptions { table_file_bytes: 32 << 10, ..CompactionOptions::default() },
+        own: Some(Arc::new(own)),
+        medium: Some(Medium::Emulated { path: "/pool".into() }),
+        pool_initial_bytes: 8 << 20,
+        pool_growth_bytes: 1 << 16,
+        pool_maximum_bytes: 1 << 30,
+        ..Options::default()
+    };
+    if std::env::var_os("TELL").is_some() {
+        let at = std::time::Instant::now();
+        options.event_listener =
+            slmdb_engine::Listener(Some(Arc::new(move |event: &Event| eprintln!("{:?} {event:?}", at.elapsed()))));
+    }
+    options
+}
+
+#[test]
+fn overwrites_go_on_where_pool_and_files_share_a_full_disk() {
+    let env = MemoryEnv::new();
+    env.set_capacity((3 << 19) + (8 << 20));
+    let engine: Arc<dyn Engine> = (slmdb_tlsm::KIND.open)(&options(&env), Path::new("/db"), None).unwrap();
+    let (mut model, mut random) = (BTreeMap::new(), Random(2));
+    for write in 0..12_000_u32 {
+        let key = (random.below(2500) as u32).wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let mut value = vec![0; 400];
+        random.fill(&mut value);
+        let mut batch = WriteBatch::new();
+        batch.put(&key, &value).unwrap();
+        engine.write(&batch, false).unwrap_or_else(|error| panic!("write {write}: {error}"));
+        model.insert(key, value);
+    }
+    for (key, value) in &model {
+        assert_eq!(engine.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    engine.close().unwrap();
+}
