@@ -3,10 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use slmdb::LabOptions;
 use slmdb::engines::of_name;
-use slmdb_engine::{Engine, EngineName, Options, RepairReport, Result};
+#[cfg(feature = "tlsm")]
+use slmdb::{Tiering, TlsmOptions};
+use slmdb_engine::{Engine, EngineName, Options, OwnOptions, RepairReport, Result};
 use slmdb_pmem::AnyMedium;
 use slmdb_testkit::Simulated;
+
+use crate::machine::Setup;
 
 /// Opens a store of the engine that the options name: on this medium, or, without one, on the machine's own.
 pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> Result<Arc<dyn Engine>> {
@@ -16,6 +21,37 @@ pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> 
 /// Repairs one.
 pub fn repair(options: &Options, directory: &Path, medium: Option<&Simulated>) -> Result<RepairReport> {
     (of_name(options.engine.unwrap_or_default())?.repair)(options, directory, medium.map(any), &mut |_| ())
+}
+
+/// What an engine alone is told: its structures are so small that a few flushes go through all of them.
+pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
+    match setup.engine {
+        // The trees change their roles after a few flushes, and what leaves them goes on to the second level and the third.
+        EngineName::Lab => Some(Arc::new(LabOptions {
+            level_zero_bytes: 4 << 10,
+            level_zero_compaction_at: if setup.is_paper { 0.75 } else { 0.3 },
+            leaf_scan_part: if setup.is_paper { 0.8 } else { 0.5 },
+            level_base_bytes: 4 << 10,
+            level_growth: 2,
+        })),
+        // (A segment has a unit at least, so where little is needed of one, all would be copied always.)
+        #[cfg(feature = "tlsm")]
+        EngineName::Tlsm => Some(Arc::new(TlsmOptions {
+            tiering: match (setup.is_paper, setup.compacts_twice) {
+                (true, _) => Tiering::None,
+                (false, true) => Tiering::Leveled { last_in_pool: 1 },
+                (false, false) => Tiering::Lru,
+            },
+            fast_tier_bytes: 512 << 10,
+            segment_bytes: 64 << 10,
+            segment_live_min: if setup.persists_links { 0.5 } else { 0.0 },
+            level_base_bytes: 4 << 10,
+            level_growth: 2,
+            level_zero_runs: 2,
+            ..TlsmOptions::default()
+        })),
+        _ => None,
+    }
 }
 
 fn any(medium: &Simulated) -> AnyMedium {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slmdb::LabOptions;
 use slmdb_engine::{
     CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LinkPolicy, Medium, Options, RepairReport,
     Result,
@@ -100,14 +99,7 @@ impl Setup {
             pool_maximum_bytes: if self.has_pool { DEVICE_BYTES } else { 4 * DEVICE_BYTES },
             checkpoint_entries: 64,
             index_image_keys_min: if self.is_paper { 1 } else { u64::MAX },
-            // The trees change their roles after a few flushes, and what leaves them goes on to the second level and the third.
-            own: Some(Arc::new(LabOptions {
-                level_zero_bytes: 4 << 10,
-                level_zero_compaction_at: if self.is_paper { 0.75 } else { 0.3 },
-                leaf_scan_part: if self.is_paper { 0.8 } else { 0.5 },
-                level_base_bytes: 4 << 10,
-                level_growth: 2,
-            })),
+            own: engines::own_options(self),
             ..Options::default()
         }
     }

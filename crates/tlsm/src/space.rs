@@ -22,39 +22,41 @@ const LIST_PART: u64 = 4;
 /// goes to a table file.)
 pub(crate) const PIECE_BYTES: u64 = 512 << 10;
 
-/// What the segments of such entries take at most.
-fn segments_bytes_max(totals: &Totals, segment_bytes: u64) -> u64 {
+/// What the segments of so many MemTables take at most.
+fn segments_bytes_max(totals: &Totals, memtables: u64) -> u64 {
     // Each entry's front, rounded up.
-    let fronts_bytes = totals.entries * entry_bytes(0, 0) + totals.entries * 7;
+    let fronts_bytes = totals.entries * (entry_bytes(0, 0) + 7);
     let entries_bytes = fronts_bytes + totals.key_bytes + totals.value_bytes;
-    entries_bytes + entries_bytes / SEGMENTS_MORE_PART + segment_bytes
+    entries_bytes + entries_bytes / SEGMENTS_MORE_PART + memtables * UNIT_BYTES
 }
 
-/// What the list of a MemTable takes at most, in whole units.
-fn list_bytes_max(totals: &Totals, own: &TlsmOptions) -> u64 {
+/// What their lists take at most, each in as many pieces as need be.
+fn lists_bytes_max(totals: &Totals, memtables: u64, own: &TlsmOptions) -> u64 {
     let key_bytes = 2 * u64::from(totals.longest_key_bytes);
-    let segments = segments_bytes_max(totals, own.segment_bytes) / UNIT_BYTES + 1;
-    list_bytes(totals.entries, own.list_filter_bits, key_bytes, segments).next_multiple_of(UNIT_BYTES)
+    let segments = segments_bytes_max(totals, memtables) / UNIT_BYTES + 1;
+    let whole_bytes = list_bytes(totals.entries, own.list_filter_bits, key_bytes, segments);
+    let pieces = memtables + 2 * whole_bytes / PIECE_BYTES;
+    // Each piece has a header, with its bounds, and ends with a unit.
+    whole_bytes + pieces * (list_bytes(1, own.list_filter_bits, key_bytes, 1) + UNIT_BYTES)
 }
 
-/// What the pool keeps back so that one compaction can give space back: for two outputs of this length, and their lists.
+/// What the pool keeps back so that one compaction can give space back: for an output of this length, and its list.
 pub(crate) fn kept_for_a_job_bytes(own: &TlsmOptions, run_bytes: u64) -> u64 {
     if run_bytes == 0 {
         return 0;
     }
     let output_bytes = run_bytes + run_bytes / LIST_PART + own.segment_bytes;
-    2 * output_bytes.next_multiple_of(UNIT_BYTES)
+    output_bytes.next_multiple_of(UNIT_BYTES)
 }
 
 /// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction. `Error::Full` if it is not there.
 pub(crate) fn reserve(pool: &Pool<AnyMedium>, own: &TlsmOptions, grant: &Grant, kept_back_bytes: u64) -> Result<()> {
     let Grant { totals, memtables } = grant;
-    let lists_bytes = list_bytes_max(totals, own) + memtables * UNIT_BYTES;
-    let segments_bytes = segments_bytes_max(totals, own.segment_bytes) + memtables * own.segment_bytes;
-    let piece_bytes = lists_bytes.min(PIECE_BYTES).max(own.segment_bytes).next_multiple_of(UNIT_BYTES);
-    // A list that is cut into pieces has a header in each.
-    let pieces = lists_bytes.div_ceil(PIECE_BYTES);
-    let bytes = lists_bytes + pieces * piece_bytes + segments_bytes + kept_back_bytes;
+    let lists_bytes = lists_bytes_max(totals, *memtables, own);
+    // A segment is as short as its entries allow.
+    let longest_bytes = lists_bytes.max(totals.value_bytes.min(own.segment_bytes));
+    let piece_bytes = longest_bytes.min(PIECE_BYTES).div_ceil(*memtables).next_multiple_of(UNIT_BYTES);
+    let bytes = lists_bytes + segments_bytes_max(totals, *memtables) + kept_back_bytes;
     let bytes = bytes.next_multiple_of(piece_bytes);
     // First lowered to the part that is free, so that raising it finds out what is missing.
     pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;

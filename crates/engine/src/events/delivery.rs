@@ -85,8 +85,10 @@ impl Events {
 
     /// Notes that one more writer waits, from `now_ns` on.
     pub fn stall_began(&self, waits_for: StallCause, now_ns: u64) {
-        let mut stalls = self.stalls.lock();
-        let (since_ns, writers) = &mut stalls[waits_for as usize];
+        self.one_more(&mut self.stalls.lock()[waits_for as usize], waits_for, now_ns);
+    }
+
+    fn one_more(&self, (since_ns, writers): &mut (u64, usize), waits_for: StallCause, now_ns: u64) {
         *writers += 1;
         if *writers == 1 {
             *since_ns = now_ns;
@@ -96,8 +98,10 @@ impl Events {
 
     /// Notes that one writer less waits.
     pub fn stall_ended(&self, waits_for: StallCause, now_ns: u64) {
-        let mut stalls = self.stalls.lock();
-        let (since_ns, writers) = &mut stalls[waits_for as usize];
+        self.one_less(&mut self.stalls.lock()[waits_for as usize], waits_for, now_ns);
+    }
+
+    fn one_less(&self, (since_ns, writers): &mut (u64, usize), waits_for: StallCause, now_ns: u64) {
         *writers -= 1;
         if *writers == 0 {
             let duration = Duration::from_nanos(now_ns.saturating_sub(*since_ns));
@@ -105,15 +109,16 @@ impl Events {
         }
     }
 
-    /// Notes whether writers are slowed for this, which may be no change.
+    /// Notes whether writers are slowed for this, which may be no change. Several threads may find that out at once.
     pub fn paced(&self, waits_for: StallCause, is_limited: bool, now_ns: impl FnOnce() -> u64) {
         if self.told.is_none() {
             return;
         }
-        let was_limited = self.stalls.lock()[waits_for as usize].1 > 0;
-        match (was_limited, is_limited) {
-            (false, true) => self.stall_began(waits_for, now_ns()),
-            (true, false) => self.stall_ended(waits_for, now_ns()),
+        let mut stalls = self.stalls.lock();
+        let stall = &mut stalls[waits_for as usize];
+        match (stall.1 > 0, is_limited) {
+            (false, true) => self.one_more(stall, waits_for, now_ns()),
+            (true, false) => self.one_less(stall, waits_for, now_ns()),
             _ => {}
         }
     }
@@ -222,6 +227,22 @@ mod tests {
     fn without_a_listener_no_event_is_made() {
         let events = Events::to(&Listener::default()).unwrap();
         events.notify(|| panic!("made"));
+        events.end();
+    }
+
+    /// (Each of two threads that found it over took one writer away, and there had been one.)
+    #[test]
+    fn several_threads_may_find_out_that_a_pace_is_over() {
+        let (events, _) = kept();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..20_000_u64 {
+                        events.paced(StallCause::Compaction, round % 2 == 0, || round);
+                    }
+                });
+            }
+        });
         events.end();
     }
 

@@ -220,11 +220,11 @@ fn a_killed_repair_leaves_a_store_whole_or_to_be_repaired_again() {
             if place == On::File && !is_compacted && damage != Damage::PoolIsGone {
                 continue;
             }
-            if !damage.strike(place, &base) {
+            // (With a pool, TLSM has its data there, and it goes with the pool.)
+            if crate::common::is_tlsm() && place != On::Memory && damage != Damage::Nothing {
                 continue;
             }
-            // (What TLSM has in the pool goes with it.)
-            if crate::common::is_tlsm() && !matches!(damage, Damage::Nothing | Damage::Table) {
+            if !damage.strike(place, &base) {
                 continue;
             }
             let before = base.content(format!("{STORE}/MANIFEST")).unwrap();
