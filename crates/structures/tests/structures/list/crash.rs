@@ -1,6 +1,7 @@
 //! Crashes: a job is recorded on the simulated medium, and every crash that its fences part is looked at.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 use slmdb_env::ErrorKind;
@@ -114,7 +115,7 @@ fn a_job_takes_two_fences_whatever_it_writes() {
     let start = medium.counters().persists;
     let list = write_one(&pool, &mut segments, 1, &new, options);
     assert!(medium.counters().persists - start >= 4 * new.len() as u64);
-    segments.complete(&[list.clone()]).unwrap();
+    segments.complete(slice::from_ref(&list)).unwrap();
     check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &new);
 }
 
@@ -136,6 +137,6 @@ fn the_first_word_of_another_list_completes_none() {
         pool.store(offset, word).unwrap();
         assert_eq!(open(&pool, list.record(), &KeyOrder::Bytewise).unwrap_err().kind(), ErrorKind::Corruption);
     }
-    segments.complete(&[list.clone()]).unwrap();
+    segments.complete(slice::from_ref(&list)).unwrap();
     check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &new);
 }
