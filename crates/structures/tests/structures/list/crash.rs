@@ -1,8 +1,10 @@
 //! Crashes: a job is recorded on the simulated medium, and every crash that its fences part is looked at.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
+use slmdb_env::ErrorKind;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, ExtentKind, Medium, Pool};
 use slmdb_structures::list::{List, ListCursor, ListOptions, ListRecord, ListWriter, Persists, SegmentWriter};
@@ -113,6 +115,28 @@ fn a_job_takes_two_fences_whatever_it_writes() {
     let start = medium.counters().persists;
     let list = write_one(&pool, &mut segments, 1, &new, options);
     assert!(medium.counters().persists - start >= 4 * new.len() as u64);
-    segments.complete(&[list.clone()]).unwrap();
+    segments.complete(slice::from_ref(&list)).unwrap();
+    check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &new);
+}
+
+/// An extent that had a list before may still have its first word.
+#[test]
+fn the_first_word_of_another_list_completes_none() {
+    let (old, new, _) = models(60);
+    let pool = pool(Dram);
+    let list = complete_one(&pool, 1, &old, list_options(&KeyOrder::Bytewise, 10));
+    let extent = list.record().extent;
+    let word = pool.load(extent.offset).unwrap();
+    drop(list);
+    pool.free_extent(extent.offset).unwrap();
+    let mut segments = SegmentWriter::new(Arc::clone(&pool), segment_options(64 << 10));
+    let list = write_one(&pool, &mut segments, 1, &new, list_options(&KeyOrder::Bytewise, 10));
+    let offset = list.record().extent.offset;
+    assert_eq!(pool.load(offset).unwrap(), 0);
+    for word in [0, word, word & u64::from(u32::MAX), u64::MAX] {
+        pool.store(offset, word).unwrap();
+        assert_eq!(open(&pool, list.record(), &KeyOrder::Bytewise).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    segments.complete(slice::from_ref(&list)).unwrap();
     check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &new);
 }

@@ -1,5 +1,6 @@
 //! The format, byte for byte.
 
+use std::slice;
 use std::sync::Arc;
 
 use slmdb_env::ErrorKind;
@@ -34,7 +35,7 @@ fn small() -> (Arc<Pool<Dram>>, Arc<List<Dram>>) {
         list.add(key, sequence, kind, segments.add(key, sequence, kind, value).unwrap()).unwrap();
     }
     let list = list.finish(0x0123_4567_89ab_cdef).unwrap();
-    segments.complete(&[list.clone()]).unwrap();
+    segments.complete(slice::from_ref(&list)).unwrap();
     let list = super::open(&pool, list.record(), &KeyOrder::Bytewise).unwrap();
     (pool, list)
 }

@@ -6,6 +6,7 @@ mod hostile;
 mod model;
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 use slmdb_env::Result;
@@ -79,7 +80,7 @@ pub fn complete_one<M: Medium>(
     let mut segments = SegmentWriter::new(Arc::clone(pool), segment_options(64 << 10));
     let order = options.order.clone();
     let list = write_one(pool, &mut segments, number, entries, options);
-    segments.complete(&[list.clone()]).unwrap();
+    segments.complete(slice::from_ref(&list)).unwrap();
     let opened = open(pool, list.record(), &order).unwrap();
     assert_eq!(opened.record(), list.record());
     opened

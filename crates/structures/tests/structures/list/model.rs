@@ -1,6 +1,7 @@
 //! Against sorted vectors.
 
 use std::cmp::Ordering;
+use std::slice;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -198,7 +199,7 @@ fn the_largest_of_everything_has_room() {
     let list = write_one(&pool, &mut segments, 1, &model, list_options(&KeyOrder::Bytewise, 10));
     // Each long entry has a segment of its own; the small one has the smallest that there is.
     let long = entry_bytes(u64::from(u16::MAX), value.len() as u64).next_multiple_of(UNIT_BYTES);
-    let made = segments.complete(&[list.clone()]).unwrap();
+    let made = segments.complete(slice::from_ref(&list)).unwrap();
     assert_eq!(made.iter().map(|extent| extent.length_bytes).collect::<Vec<_>>(), [long, UNIT_BYTES, long]);
     assert_eq!(made, extents_of(&pool, ExtentKind::Segment));
     check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &model);
@@ -272,7 +273,7 @@ fn segments_take_what_there_is() {
     other.add(b"k", 1, EntryKind::Put, some_place.unwrap()).unwrap();
     assert_eq!(other.finish(1).unwrap_err().kind(), ErrorKind::Full);
     assert_eq!(extents_of(&pool, ExtentKind::List).len(), 1);
-    segments.complete(&[finished.clone()]).unwrap();
+    segments.complete(slice::from_ref(&finished)).unwrap();
     check(&open(&pool, finished.record(), &KeyOrder::Bytewise).unwrap(), &model);
 }
 
