@@ -78,6 +78,7 @@ impl<M: Medium> List<M> {
     /// Heads of a level above the nodes. A search reads one such block of each level, and one of the nodes.
     #[inline]
     pub(super) fn heads<'b>(&self, bytes: &'b [u8], level: (u64, u64), from: u64, to: u64) -> &'b [[u8; HEAD_BYTES]] {
+        self.pool.note_read();
         let [from, to] = [from, to.min(level.1)].map(|head| (level.0 + head * HEAD_BYTES as u64) as usize);
         bytes.get(from..to).unwrap_or_default().as_chunks().0
     }
@@ -104,6 +105,7 @@ impl<M: Medium> List<M> {
     /// The entry of a node that was checked, with nothing of it checked.
     #[inline]
     pub(super) fn entry(&self, node: &Node) -> Result<Entry<'_>> {
+        self.pool.note_read();
         Entry::at(&self.pool, node.place())
     }
 

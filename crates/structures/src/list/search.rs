@@ -62,6 +62,9 @@ impl<M: Medium> List<M> {
     #[inline]
     pub(super) fn may_have(&self, key: &[u8]) -> Result<bool> {
         let filter = &self.bytes()?[self.shape.filter as usize..self.shape.filter_end as usize];
+        if !filter.is_empty() {
+            self.pool.note_read();
+        }
         Ok(filter.is_empty() || slmdb_filter::may_have(filter, self.header.probes, slmdb_filter::hash_of(key)))
     }
 
@@ -88,6 +91,7 @@ impl<M: Medium> List<M> {
             // The first head is before the target, as the level above has said; or the target is before all.
             block = block * BLOCK + before.saturating_sub(1);
         }
+        self.pool.note_read();
         let nodes = self.nodes(bytes, block * BLOCK, (block + 1) * BLOCK);
         let index = block * BLOCK + self.before(bytes, nodes, block * BLOCK, 1, &target)?;
         self.prove(bytes, index, &target)

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use crate::fast_fair::support as fast_fair;
 use crate::hybrid_tree::{Model, Store as HybridStore, version};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{AnyMedium, Arena, Emulation, ExtentKind, Medium, Persistent, Pool};
+use slmdb_pmem::{AnyMedium, Arena, Claim, Emulation, ExtentKind, Medium, Persistent, Pool, PoolOptions};
+use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{LeafCopy, Place};
+use slmdb_structures::list::{List, ListOptions, ListWriter, Persists, SegmentOptions, SegmentWriter};
 use slmdb_structures::log::Payload;
 use slmdb_structures::memtable::{MemTable, MemTableOptions};
 use slmdb_sync::epoch;
@@ -166,5 +168,41 @@ fn nothing_is_counted_where_nothing_is_emulated() {
         store.apply(&(0..50).map(|number| (key(number), version(number))).collect());
         assert!(store.tree.get(&key(7)).unwrap().is_some());
         assert_eq!(store.pool.medium().counters().reads, 0);
+    }
+}
+
+#[test]
+fn a_look_up_in_a_list_reads_a_block_a_level_and_the_entry() {
+    let options = PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 1 << 24, uuid: [3; 16] };
+    // Each level has every sixteenth node of the one below.
+    for (keys, upper_levels, filter_bits) in [(10, 0, 0), (200, 1, 0), (1000, 2, 10)] {
+        let pool = Arc::new(Pool::anonymous(medium(), &options).unwrap());
+        let segments = SegmentOptions { segment_bytes: 64 << 10, owner: 1, claim: Claim::Ordinary };
+        let list = ListOptions {
+            order: KeyOrder::Bytewise,
+            filter_bits_per_key: filter_bits,
+            claim: Claim::Ordinary,
+            persists: Persists::Once,
+        };
+        let mut segments = SegmentWriter::new(pool.clone(), segments);
+        let mut list = ListWriter::new(pool.clone(), 1, list);
+        for number in 0..keys {
+            let place = segments.add(&key(number), number, EntryKind::Put, b"value").unwrap();
+            list.add(&key(number), number, EntryKind::Put, place).unwrap();
+        }
+        let finished = list.finish(0).unwrap();
+        let extent = finished.record().extent;
+        segments.complete(&[finished]).unwrap();
+        let list = List::open(pool.clone(), extent, 1, KeyOrder::Bytewise).unwrap();
+        let filter_reads = u64::from(filter_bits > 0);
+        let mut most = 0;
+        for number in 1..keys.min(40) {
+            let (reads, found) = reads(&pool, || list.get(&key(number), u64::MAX >> 8).unwrap().is_some());
+            assert!(found);
+            // The whole keys of equal heads are compared once on the way, and once for the proof.
+            most = most.max(reads);
+        }
+        let least = filter_reads + upper_levels + 1 + 1;
+        assert!((least..=least + upper_levels + 1).contains(&most), "{keys} keys: {most} reads, {least} at least");
     }
 }
