@@ -44,9 +44,10 @@ pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
             },
             fast_tier_bytes: 512 << 10,
             segment_bytes: 64 << 10,
+            run_bytes: 16 << 10,
             segment_live_min: if setup.persists_links { 0.5 } else { 0.0 },
-            level_base_bytes: 4 << 10,
-            level_growth: 2,
+            level_base_bytes: 8 << 10,
+            level_growth: 4,
             level_zero_runs: 2,
             ..TlsmOptions::default()
         })),

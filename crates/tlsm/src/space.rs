@@ -30,13 +30,19 @@ fn segments_bytes_max(totals: &Totals, memtables: u64) -> u64 {
     entries_bytes + entries_bytes / SEGMENTS_MORE_PART + memtables * UNIT_BYTES
 }
 
-/// What their lists take at most, each in as many pieces as need be.
-fn lists_bytes_max(totals: &Totals, memtables: u64, own: &TlsmOptions) -> u64 {
+/// What one list of all of it would take at most.
+fn whole_list_bytes_max(totals: &Totals, memtables: u64, own: &TlsmOptions) -> u64 {
     let key_bytes = 2 * u64::from(totals.longest_key_bytes);
     let segments = segments_bytes_max(totals, memtables) / UNIT_BYTES + 1;
-    let whole_bytes = list_bytes(totals.entries, own.list_filter_bits, key_bytes, segments);
+    list_bytes(totals.entries, own.list_filter_bits, key_bytes, segments)
+}
+
+/// What their lists take at most, each in as many pieces as need be.
+fn lists_bytes_max(totals: &Totals, memtables: u64, own: &TlsmOptions) -> u64 {
+    let whole_bytes = whole_list_bytes_max(totals, memtables, own);
     let pieces = memtables + 2 * whole_bytes / PIECE_BYTES;
     // Each piece has a header, with its bounds, and ends with a unit.
+    let key_bytes = 2 * u64::from(totals.longest_key_bytes);
     whole_bytes + pieces * (list_bytes(1, own.list_filter_bits, key_bytes, 1) + UNIT_BYTES)
 }
 
@@ -54,8 +60,8 @@ pub(crate) fn reserve(pool: &Pool<AnyMedium>, own: &TlsmOptions, grant: &Grant, 
     let Grant { totals, memtables } = grant;
     let lists_bytes = lists_bytes_max(totals, *memtables, own);
     // A segment is as short as its entries allow.
-    let longest_bytes = lists_bytes.max(totals.value_bytes.min(own.segment_bytes));
-    let piece_bytes = longest_bytes.min(PIECE_BYTES).div_ceil(*memtables).next_multiple_of(UNIT_BYTES);
+    let longest_bytes = whole_list_bytes_max(totals, *memtables, own).max(totals.value_bytes.min(own.segment_bytes));
+    let piece_bytes = longest_bytes.clamp(1, PIECE_BYTES).next_multiple_of(UNIT_BYTES);
     let bytes = lists_bytes + segments_bytes_max(totals, *memtables) + kept_back_bytes;
     let bytes = bytes.next_multiple_of(piece_bytes);
     // First lowered to the part that is free, so that raising it finds out what is missing.

@@ -124,7 +124,8 @@ impl Repair {
             return Err(Error::invalid(what));
         }
         let lock = options.env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
-        let mut state = Manifest::read(&*options.env, &directory)?.state;
+        let reading = Manifest::read(&*options.env, &directory)?;
+        let mut state = reading.state.clone();
         open::check_names(engine, &options, &state, &directory)?;
         let others_pool = home::others_pool(&options, &directory, &state)?;
         let mut locks = vec![lock];
@@ -135,7 +136,13 @@ impl Repair {
         pool_binding::bind(engine, &mut options, &mut state)?;
         match &others_pool {
             Some(others) => home::choose_place(&mut options, others, &mut state)?,
-            None => locks.extend(home::lock_pool(&options, &state)?),
+            None => {
+                // The lock makes the file of a pool that is not there yet: not for a MANIFEST that a power cut may take.
+                if pool_binding::is_virgin(&state) {
+                    Manifest::make_durable(&*options.env, &directory, &reading)?;
+                }
+                locks.extend(home::lock_pool(&options, &state)?);
+            }
         }
         home::set_home(&*options.env, &directory, &mut state, 0)?;
         Ok(Repair {

@@ -287,6 +287,28 @@ fn a_killed_creation_is_begun_again() {
     }
 }
 
+/// (The file of the pool was made for its lock, while the MANIFEST of the opening that was killed could still lose its name. Then there
+/// was a pool of no store, and no store could be made.)
+#[test]
+fn a_creation_that_is_begun_again_makes_no_pool_before_its_manifest_is_durable() {
+    let create = |env: &MemoryEnv| on(On::File, env).open(STORE)?.close();
+    killed(&machine(On::File), &create, &mut |operation, env| {
+        for other in 0..40 {
+            let env = env.kill();
+            env.fail_at(other, Failure::Io, Repeat::ForGood);
+            let _ = create(&env);
+            env.clear_failures();
+            // A name may become durable by itself.
+            let _ = env.sync_directory(Path::new("/pools"));
+            let env = env.crash();
+            if let Err(error) = create(&env) {
+                let text = error.to_string();
+                assert!(text.contains("slmdb repair"), "killed at {operation}, power cut at {other}: {text}");
+            }
+        }
+    });
+}
+
 /// Recovery, on `Dram` with the index rebuilt, and where there is a pool also under another boot of the machine.
 #[test]
 fn a_killed_opening_is_begun_again() {
