@@ -59,7 +59,8 @@ impl Setup {
         Setup {
             engine,
             has_pool,
-            in_file: has_pool && Random(seed ^ 0xf11e).one_in(3),
+            // (The device has too little for TLSM's lists.)
+            in_file: has_pool && (engine == EngineName::Tlsm || Random(seed ^ 0xf11e).one_in(3)),
             persists_links: has_pool && random.one_in(2),
             is_paper: random.one_in(3),
             compacts_twice: random.one_in(3),
@@ -96,7 +97,11 @@ impl Setup {
             pool_initial_bytes: 1 << 20,
             pool_growth_bytes: 1 << 20,
             // (In memory. With no more than the device a put was once refused as full on a busy machine, and why is open.)
-            pool_maximum_bytes: if self.has_pool { DEVICE_BYTES } else { 4 * DEVICE_BYTES },
+            pool_maximum_bytes: match (self.has_pool, self.engine) {
+                (true, EngineName::Tlsm) => 2 * DEVICE_BYTES,
+                (true, _) => DEVICE_BYTES,
+                (false, _) => 4 * DEVICE_BYTES,
+            },
             checkpoint_entries: 64,
             index_image_keys_min: if self.is_paper { 1 } else { u64::MAX },
             own: engines::own_options(self),
