@@ -202,3 +202,44 @@ fn what_was_acknowledged_survives_kills_anywhere() {
         }
     }
 }
+
+/// A cursor that goes on through many compactions sees its moment, both ways, and at last lets go of what has left the levels.
+#[test]
+fn a_cursor_that_goes_on_sees_its_moment_and_keeps_no_old_lists() {
+    for forward in [true, false] {
+        let (env, mut random) = (MemoryEnv::new(), Random(7));
+        env.map_files_in("/pools");
+        let options = options(&env, true, &mut random);
+        let engine = open(&options);
+        let put = |number: u32, value: &[u8]| {
+            let mut batch = WriteBatch::new();
+            batch.put(format!("{number:06}").as_bytes(), value).unwrap();
+            engine.write(&batch, false).unwrap();
+        };
+        (0..20_000).for_each(|number| put(number, b"first"));
+        engine.flush().unwrap();
+        let mut cursor = engine.cursor().unwrap();
+        if forward {
+            cursor.seek_first().unwrap()
+        } else {
+            cursor.seek_last().unwrap()
+        }
+        for seen in 0..20_000 {
+            let number = if forward { seen } else { 19_999 - seen };
+            assert_eq!(cursor.key(), format!("{number:06}").as_bytes());
+            assert_eq!(cursor.value_ref().unwrap(), b"first", "{number}");
+            // Behind the cursor and before it.
+            put(random.below(20_000) as u32, b"newer");
+            if seen % 500 == 0 {
+                (0..50).for_each(|_| put(random.below(20_000) as u32, b"newer"));
+            }
+            if forward { cursor.next().unwrap() } else { cursor.prev().unwrap() }
+        }
+        assert!(!cursor.valid());
+        drop(cursor);
+        engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+        let report = engine.verify(&mut |_| ()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        engine.close().unwrap();
+    }
+}

@@ -1,7 +1,7 @@
 //! A cursor's view of the levels, as they were at one moment.
 //!
-//! With each range it looks at the levels anew. What its moment sees is in its MemTables or in the levels by then, and stays there
-//! while the moment is registered.
+//! With each range, and after so many steps, it looks at the levels anew: one that goes on for hours keeps no old lists and files.
+//! What its moment sees is in its MemTables or in the levels by then, and stays there while the moment is registered.
 
 use std::sync::Arc;
 
@@ -16,19 +16,37 @@ use slmdb_table::Slice;
 use crate::persistent_skiplist::run::TlsmRun;
 use crate::state::TlsmState;
 
+/// After so many steps it looks whether the levels have changed.
+const STEPS: u32 = 4096;
+
 /// See [`TierCursor`].
 pub(crate) struct TlsmCursor {
     store: Arc<Parts>,
     state: Arc<TlsmState>,
     levels: LevelsCursor<TlsmRun>,
     direction: Direction,
+    /// Steps since it looked at the levels.
+    steps: u32,
 }
 
 impl TlsmCursor {
     /// A cursor on no key, at a moment that is registered for it.
     pub(crate) fn new(store: Arc<Parts>, state: Arc<TlsmState>, moment: u64) -> TlsmCursor {
         let levels = LevelsCursor::new(state.levels.current(), moment);
-        TlsmCursor { store, state, levels, direction: Direction::Forward }
+        TlsmCursor { store, state, levels, direction: Direction::Forward, steps: 0 }
+    }
+}
+
+impl TlsmCursor {
+    /// Goes on in the levels as they are now, at the same key. The version that its moment sees there is the same.
+    #[cold]
+    fn turn(&mut self) -> Result<()> {
+        self.steps = 0;
+        let current = self.state.levels.current();
+        match Arc::ptr_eq(self.levels.version(), &current) {
+            true => Ok(()),
+            false => self.levels.turn_to(current),
+        }
     }
 }
 
@@ -38,6 +56,7 @@ impl TierCursor for TlsmCursor {
         if !Arc::ptr_eq(self.levels.version(), &current) {
             self.levels = LevelsCursor::new(current, self.levels.moment());
         }
+        self.steps = 0;
     }
 
     fn seek(&mut self, to: SeekTo<'_>) -> Result<()> {
@@ -53,9 +72,11 @@ impl TierCursor for TlsmCursor {
     #[inline]
     fn advance(&mut self) -> Result<()> {
         match self.direction {
-            Direction::Forward => self.levels.next(),
-            Direction::Backward => self.levels.prev(),
+            Direction::Forward => self.levels.next()?,
+            Direction::Backward => self.levels.prev()?,
         }
+        self.steps += 1;
+        if self.steps >= STEPS { self.turn() } else { Ok(()) }
     }
 
     #[inline]
