@@ -14,9 +14,10 @@ pub enum EngineName {
     Slm,
     /// LAB-DB (ACM TOS 20(1), 2024): a pair of B+-trees for the newest keys, above the levels of an LSM tree.
     Lab,
-    /// TLSM.
+    /// TLSM (IEEE Access 8, 2020): an LSM tree whose upper levels lie in the pool, keys and values. For a large fast tier that is
+    /// persistent; on `Dram` it is an ordinary LSM tree. Of a build with the feature `tlsm`.
     Tlsm,
-    /// ChameleonDB.
+    /// ChameleonDB. No build has it yet.
     Chameleon,
 }
 

@@ -42,7 +42,9 @@ pub enum Medium {
     /// survives a kill of the process and, with `sync`, a power cut.
     Dram,
     /// Emulated persistent memory: a mapped file, on tmpfs or any other file system. A returned put survives a kill of
-    /// the process; for power cuts nothing is promised.
+    /// the process; for power cuts nothing is promised. A pool that was open when the machine was restarted is refused, and
+    /// `repair` gives up what lay only there: MemTables, and with [`EngineName::Tlsm`] all that had not
+    /// left the pool.
     Emulated {
         /// The pool file itself, made together with the store.
         path: PathBuf,

@@ -181,12 +181,13 @@ impl Db {
     /// |---|---|---|
     /// | [`EngineName::Slm`](crate::EngineName::Slm) | one block of one table file | nothing |
     /// | [`EngineName::Lab`](crate::EngineName::Lab) | one block; and of each level above it the index and a block, where the filter does not say that the key is not there | the same of all levels |
+    /// | [`EngineName::Tlsm`](crate::EngineName::Tlsm) | of each level down to the one that has it: nothing where that lies in the pool; of table files as above | the same of all levels |
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.engine()?.get(key.as_ref())
     }
 
     /// Whether `key` has a value. The engine [`Slm`](crate::EngineName::Slm) reads no table file for that;
-    /// [`Lab`](crate::EngineName::Lab) may read what [`Db::get`] reads of the levels
+    /// [`Lab`](crate::EngineName::Lab) and [`Tlsm`](crate::EngineName::Tlsm) may read what [`Db::get`] reads of the levels
     /// ([`Capabilities::looks_read_files`](crate::Capabilities::looks_read_files)).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.engine()?.contains_key(key.as_ref())
@@ -240,7 +241,11 @@ impl Db {
         self.engine()?.sync()
     }
 
-    /// Brings everything acknowledged so far into table files. Never needed for safety.
+    /// Brings everything acknowledged so far out of the MemTables and into table files. Never needed for safety.
+    ///
+    /// The engine [`Tlsm`](crate::EngineName::Tlsm) makes no file where the store has a pool: what was in MemTables lies in lists in
+    /// the pool then. So on [`Medium::Emulated`](crate::Medium::Emulated) a flush does not save it from a restart of the machine.
+    /// [`Db::checkpoint`] does.
     pub fn flush(&self) -> Result<()> {
         self.engine()?.flush()
     }
@@ -249,6 +254,9 @@ impl Db {
     /// `..` for all): afterwards no two of them overlap there, and nothing obsolete is left in them but what snapshots and
     /// cursors see. In a small part of the store some deletes may stay that still hide something. Never needed; the store
     /// compacts by itself what is worth it. Reads and writes go on meanwhile.
+    ///
+    /// The engine [`Tlsm`](crate::EngineName::Tlsm) merges lists in the pool, too. What is merged stays there as its tiering says,
+    /// and segments that lists share may keep some of what is obsolete.
     ///
     /// [`crate::Error::Full`] if there is no space for the new files beside the old ones; then what was done stays.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
@@ -261,6 +269,9 @@ impl Db {
     /// when this is called is in it; what is written meanwhile may be. Table files never change, so the copy shares them (hard links;
     /// on another file system they are copied) and takes no time and space of its own but for the index: the copy has no
     /// pool, it opens on [`Medium::Dram`](crate::Medium::Dram) by rebuilding it. Both stores go their own ways afterwards.
+    ///
+    /// Of the engine [`Tlsm`](crate::EngineName::Tlsm) the copy has a table file for each list in the pool, which takes time and
+    /// space. An entry that is damaged there is [`crate::Error::Corruption`], and no copy is made.
     ///
     /// A store that was opened for reading alone is copied entry by entry.
     ///
@@ -291,16 +302,16 @@ impl Db {
         self.engine().map_or_else(|_| Stats::default(), |engine| engine.stats())
     }
 
-    /// The table files, by number.
+    /// The table files, by number, and the lists of the engine [`Tlsm`](crate::EngineName::Tlsm), which lie in the pool.
     pub fn table_files(&self) -> Vec<TableFile> {
         self.engine().map_or_else(|_| Vec::new(), |engine| engine.table_files())
     }
 
-    /// How much is in a range, about. It takes some milliseconds at most, whatever the range. SLM-DB reads no table file, LAB-DB one
-    /// block of each level where the range begins and one where it ends.
+    /// How much is in a range, about. It takes some milliseconds at most, whatever the range. SLM-DB reads no table file, LAB-DB
+    /// and TLSM one block of each level where the range begins and one where it ends. (Of what lies in the pool TLSM reads none.)
     ///
-    /// Up to 4,096 keys in table files are counted exactly (LAB-DB counts a key of several levels in each), and so are up to 256
-    /// entries in each MemTable; beyond that the
+    /// Up to 4,096 keys in table files are counted exactly (LAB-DB and TLSM count a key of several levels in each), and so are
+    /// up to 256 entries in each MemTable; beyond that the
     /// number of keys is meant to be within 10 % of the truth for what is in table files, and within 20 % for what is in
     /// MemTables. Bytes are as good where the values of one table file are about as long as each other; each entry of a mixed
     /// file is taken to be as long as its mean, within the limits of its block. Writes that go on meanwhile may be in it or not.

@@ -36,6 +36,10 @@ impl Db {
     /// checkpoints, and the MemTables of its pool. The pool, if it has one, is made anew with a new identity; damaged files
     /// keep their bytes under other names. The report says what could not be saved, key by key where that can be known.
     ///
+    /// Of the engine [`Tlsm`](crate::EngineName::Tlsm) the lists in the pool are saved, too: they become table files. If the pool is
+    /// lost, or was open on [`Medium::Emulated`](crate::Medium::Emulated) when the machine was restarted, the report names each of its
+    /// lists ([`Loss::List`](crate::Loss::List)), and older values of their keys may be back.
+    ///
     /// Errors: [`crate::Error::Invalid`] if there is no MANIFEST, [`crate::Error::Corruption`] if it can't be read;
     /// [`crate::Error::Locked`]; [`crate::Error::Full`]. A repair that was cut short is begun again by the next call.
     pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {

@@ -54,7 +54,7 @@ impl Snapshot {
         self.inner.get()?.get(key.as_ref())
     }
 
-    /// Whether `key` had a value. Reads no table file.
+    /// Whether `key` had a value; as [`Db::contains_key`](crate::Db::contains_key).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.inner.get()?.contains_key(key.as_ref())
     }
