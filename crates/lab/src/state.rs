@@ -58,7 +58,7 @@ impl TierSpace for LabState {
     }
 
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
-        let (each_bytes, output_bytes) = outputs(options, state);
+        let (each_bytes, output_bytes) = outputs(options, state.files.values().map(|file| file.length_bytes));
         reserve.set_outputs(OUTPUTS_FOR_SPACE, each_bytes);
         self.output_bytes.store(output_bytes, Ordering::Relaxed);
     }

@@ -240,7 +240,7 @@ impl StoreState {
     }
 
     /// The table files, and then the lists, with their numbers.
-    pub fn runs(&self) -> impl Iterator<Item = (u32, &FileRecord)> {
+    pub fn runs(&self) -> impl Iterator<Item = (u32, &FileRecord)> + Clone {
         self.files.iter().chain(&self.lists).map(|(&number, record)| (number, record))
     }
 

@@ -42,7 +42,8 @@ pub(crate) struct TlsmState {
     /// What a list and its entries should take, in bytes.
     list_run_bytes: u64,
     memtable_bytes: u64,
-    /// A compaction that gives space back may take what the pool keeps for one.
+    /// A compaction that gives space back runs. Until it ends, compactions may take what the pool keeps for one: others that run
+    /// beside it, too, and then one of them may find the pool full.
     pub(crate) uses_pool_reserve: AtomicBool,
     /// Lists that were written to files, since the store was opened.
     pub(crate) demotions: AtomicU64,
@@ -141,7 +142,10 @@ impl TierSpace for TlsmState {
     }
 
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
-        let (each_bytes, output_bytes) = outputs(options, state);
+        // A list may have to become a file.
+        let may_be_file = |number| self.policy.may_demote() || state.files.contains_key(&number);
+        let files = state.runs().filter(|(number, _)| may_be_file(*number));
+        let (each_bytes, output_bytes) = outputs(options, files.map(|(_, run)| run.length_bytes));
         reserve.set_outputs(OUTPUTS_FOR_SPACE, each_bytes);
         self.output_bytes.store(output_bytes, Ordering::Relaxed);
     }

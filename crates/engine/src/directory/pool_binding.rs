@@ -197,7 +197,9 @@ fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
 }
 
 fn wants_another_pool(what: String) -> Error {
-    Error::invalid(format!("{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files"))
+    Error::invalid(format!(
+        "{what}: name the pool's new place, or let `slmdb repair` make it anew from what can be read"
+    ))
 }
 
 /// Whether nothing was ever written to the store, so that its creation may not have reached the pool.

@@ -94,7 +94,7 @@ impl<M: Medium> Pool<M> {
         }
         if is_mixture(&header, env.boot_id(), medium.survives_power_cut()) {
             let what = "the machine restarted while this pool was open, so it is a mixture of old and new pages; \
-                        `slmdb repair` rebuilds it from the table files";
+                        `slmdb repair` makes it anew from the table files, and tells what is lost";
             return Err(Error::corruption(path, BOOT_ID_OFFSET, what));
         }
         let backing = match (device, read_only) {

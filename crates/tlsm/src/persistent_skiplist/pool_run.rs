@@ -26,7 +26,7 @@ pub(crate) struct PoolRun {
 impl PoolRun {
     /// A list that is complete.
     pub(crate) fn new(list: List<AnyMedium>, segments: Arc<Segments>) -> PoolRun {
-        segments.add(list.record());
+        segments.add(&list);
         let record = record_of(list.record());
         PoolRun { list: Arc::new(list), record, segments, has_left: AtomicBool::new(false) }
     }
@@ -75,7 +75,7 @@ impl PoolRun {
 impl Drop for PoolRun {
     fn drop(&mut self) {
         if *self.has_left.get_mut() {
-            self.segments.free(self.list.record());
+            self.segments.free(&self.list);
         }
     }
 }

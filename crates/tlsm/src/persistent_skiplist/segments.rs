@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_pmem::{AnyMedium, Pool, UNIT_BYTES};
-use slmdb_structures::list::ListRecord;
+use slmdb_structures::list::{List, ListRecord};
 use slmdb_sync::scheduled::Mutex;
 
 /// What lies in the pool of lists and segments, in bytes.
@@ -49,6 +49,8 @@ struct Named {
     /// The numbers of lists, those that only readers still have included.
     lists: HashSet<u32>,
     lists_bytes: u64,
+    /// What the lists take of plain memory.
+    memory_bytes: u64,
 }
 
 /// Which list names which segment. Its lock has no rank: under it nothing but the pool's is taken.
@@ -68,8 +70,10 @@ impl Segments {
     }
 
     /// A list is there that is durable.
-    pub(super) fn add(&self, list: &ListRecord) {
+    pub(super) fn add(&self, list: &List<AnyMedium>) {
         let mut named = self.named.lock();
+        named.memory_bytes += list.memory_bytes();
+        let list = list.record();
         named.lists.insert(list.number);
         named.lists_bytes += list.extent.length_bytes;
         for share in list.segments.iter() {
@@ -94,7 +98,9 @@ impl Segments {
     }
 
     /// Frees a list that has left and that nobody reads any more, with the segments that no other names.
-    pub(super) fn free(&self, list: &ListRecord) {
+    pub(super) fn free(&self, list: &List<AnyMedium>) {
+        let memory_bytes = list.memory_bytes();
+        let list = list.record();
         let mut named = self.named.lock();
         let mut unnamed = vec![list.extent.offset];
         for share in list.segments.iter() {
@@ -107,6 +113,7 @@ impl Segments {
         }
         named.lists.remove(&list.number);
         named.lists_bytes -= list.extent.length_bytes;
+        named.memory_bytes -= memory_bytes;
         // Under the lock: a verification takes what is there and not named for a stray. Whoever lets go of a list has nobody to tell
         // of an error: what stays, the next opening frees.
         for offset in unnamed {
@@ -169,7 +176,8 @@ impl Segments {
         // A table is full to seven eighths at most, and has a byte beside each place.
         let named = self.named.lock();
         let (segments, lists) = (named.by_offset.capacity(), named.lists.capacity());
-        (segments * (size_of::<(u64, Segment)>() + 1) + lists * (size_of::<u32>() + 1)) as u64 * 8 / 7
+        let tables_bytes = (segments * (size_of::<(u64, Segment)>() + 1) + lists * (size_of::<u32>() + 1)) as u64;
+        tables_bytes * 8 / 7 + named.memory_bytes
     }
 
     /// How often space was given back.

@@ -1,6 +1,7 @@
 //! Recovery (paper, IV-E, algorithm 3): the lists that the MANIFEST names are found in the pool, and what it does not name is freed.
 //!
-//! Of a list the header is read, and what leads to its nodes. So the time goes with lists, and not with keys.
+//! Of a list the header is read, and the filter and levels that lead to its nodes: two bytes for each key. Neither nodes nor entries
+//! are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

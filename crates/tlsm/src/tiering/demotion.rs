@@ -1,7 +1,7 @@
 //! Demotion: lists that have been in the pool for longest become table files of the same level (paper, IV-D, LRU).
 //!
-//! A list gives back its own extent, and the segments that no other list names. Where lists share all segments that is little. So
-//! what came back is looked at, the next one follows, and after one round without any gain cleaning has its turn.
+//! A list gives back its own extent, and the segments that no other list names. Where lists share all segments that is little: then the
+//! next one follows. Each demotion leaves one list less, so this ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
