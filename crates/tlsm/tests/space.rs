@@ -53,3 +53,26 @@ fn overwrites_go_on_where_pool_and_files_share_a_full_disk() {
     }
     engine.close().unwrap();
 }
+
+fn put(engine: &dyn Engine, key: &[u8], value: &[u8]) -> slmdb_env::Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value).unwrap();
+    engine.write(&batch, false)
+}
+
+/// (It divided by the number of MemTables, which was 0.)
+#[test]
+fn a_full_pool_opens_without_a_memtable() {
+    let env = MemoryEnv::new();
+    let small = Options { memtable_bytes: 4 << 10, pool_initial_bytes: 2 << 20, ..options(&env) };
+    let engine = (slmdb_tlsm::KIND.open)(&small, Path::new("/db"), None).unwrap();
+    put(&*engine, b"key", b"value").unwrap();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    // Now there is space for a MANIFEST, but the pool can't grow, and what would be kept back for deletes is more than it has.
+    env.set_capacity((2 << 20) + (32 << 10));
+    let large = Options { memtable_bytes: 256 << 20, ..small };
+    let engine = (slmdb_tlsm::KIND.open)(&large, Path::new("/db"), None).unwrap();
+    assert_eq!(engine.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
