@@ -182,7 +182,7 @@ impl LevelsState for TlsmState {
         }
         let live_part_min = if self.own.points_at_entries { self.own.segment_live_min } else { f64::INFINITY };
         let lists = JobLists::new(files.context, files.numbers, self, None, self.claim());
-        TlsmOutput::Lists(PoolOutput::new(lists, Copying::below(live_part_min, &self.segments)))
+        TlsmOutput::Lists(Box::new(PoolOutput::new(lists, Copying::below(live_part_min, &self.segments))))
     }
 
     fn give_up(&self, files: LevelFiles<'_>, run: &TlsmRun) {

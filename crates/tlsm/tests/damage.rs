@@ -51,11 +51,11 @@ fn filled() -> (Store, Model) {
         for number in (0..200).filter(|number| number % (round + 1) == 0) {
             let mut batch = WriteBatch::new();
             if number % 7 == round {
-                batch.delete(&key(number)).unwrap();
+                batch.delete(key(number)).unwrap();
                 model.remove(&key(number));
             } else {
                 let value = vec![round as u8; 20 + number as usize % 50];
-                batch.put(&key(number), &value).unwrap();
+                batch.put(key(number), &value).unwrap();
                 model.insert(key(number), value);
             }
             engine.write(&batch, false).unwrap();

@@ -18,7 +18,7 @@ use crate::persistent_skiplist::segments::Segments;
 /// The outputs of a compaction.
 pub(crate) enum TlsmOutput<'s> {
     /// Lists in the pool.
-    Lists(PoolOutput<'s>),
+    Lists(Box<PoolOutput<'s>>),
     /// Table files.
     Tables(Box<TableOutput<'s>>),
 }
