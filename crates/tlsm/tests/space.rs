@@ -44,7 +44,7 @@ fn overwrites_go_on_where_pool_and_files_share_a_full_disk() {
         let mut value = vec![0; 400];
         random.fill(&mut value);
         let mut batch = WriteBatch::new();
-        batch.put(&key, &value).unwrap();
+        batch.put(key, &value).unwrap();
         engine.write(&batch, false).unwrap_or_else(|error| panic!("write {write}: {error}"));
         model.insert(key, value);
     }
