@@ -270,16 +270,3 @@ fn a_cursor_in_damaged_lists_is_on_no_entry() {
         assert!(!cursor.valid(), "{go}");
     }
 }
-
-/// (It was refused as a list of a version that is not known, and nothing of the store could be saved.)
-#[test]
-fn one_damaged_byte_in_the_version_of_a_list_costs_that_list_alone() {
-    let (store, model) = filled();
-    let (lists, _) = lists_and_segments(&store);
-    overwrite(&store, lists[0] + 13, &[0x3b]);
-    assert!(matches!(open(&store), Err(Error::Corruption { .. })));
-    let report = repair(&store);
-    assert!(matches!(report.losses[..], [Loss::List { .. }]), "{report:#?}");
-    let left = contents(&store);
-    assert!(!left.is_empty() && left.keys().all(|key| model.contains_key(key) || report.losses.len() == 1));
-}
