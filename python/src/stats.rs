@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use slmdb::{Chosen, CompactionChoices, Counters, Stats, TableFile, WriteAmplification};
+use slmdb::{Chosen, CompactionChoices, Counters, LevelStats, Stats, TableFile, WriteAmplification};
 
 /// What a store holds and has done.
 pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
@@ -23,13 +23,14 @@ pub fn dictionary<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, Py
     for (name, number) in numbers(stats).into_iter().chain(stats.memory.parts()) {
         dictionary.set_item(name, number)?;
     }
+    dictionary.set_item("levels", levels(py, stats)?)?;
     dictionary.set_item("compaction_choices", choices(py, &stats.choices)?)?;
     dictionary.set_item("since_open", counters(py, &stats.since_open)?)?;
     dictionary.set_item("lifetime", counters(py, &stats.lifetime)?)?;
     Ok(dictionary)
 }
 
-fn numbers(stats: &Stats) -> [(&'static str, u64); 29] {
+fn numbers(stats: &Stats) -> [(&'static str, u64); 30] {
     let waits = &stats.stalls;
     [
         ("format_version", u64::from(stats.format_version)),
@@ -53,6 +54,7 @@ fn numbers(stats: &Stats) -> [(&'static str, u64); 29] {
         ("fast_tier_node_bytes", stats.fast_tier_node_bytes),
         ("fast_tier_key_segment_bytes", stats.fast_tier_key_segment_bytes),
         ("fast_tier_reads", stats.fast_tier_reads),
+        ("demotions", stats.demotions),
         ("wait_for_pace_us", waits.pace_us),
         ("wait_for_compaction_us", waits.compaction_us),
         ("compaction_idle_while_paced_us", waits.compaction_idle_while_paced_us),
@@ -62,6 +64,19 @@ fn numbers(stats: &Stats) -> [(&'static str, u64); 29] {
         ("longest_wait_us", waits.longest_us),
         ("replaced_records_bytes", stats.replaced_records_bytes),
     ]
+}
+
+/// The levels that have something, a dictionary each.
+fn levels<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let of_level = |(number, level): (usize, &LevelStats)| {
+        let dictionary = PyDict::new(py);
+        dictionary.set_item("level", number)?;
+        for (name, number) in level.named() {
+            dictionary.set_item(name, number)?;
+        }
+        Ok(dictionary)
+    };
+    stats.levels_with_runs().map(of_level).collect()
 }
 
 fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
@@ -115,6 +130,7 @@ pub fn of_table_file<'py>(py: Python<'py>, file: &TableFile) -> PyResult<Bound<'
     ] {
         dictionary.set_item(name, number)?;
     }
+    dictionary.set_item("in_pool", file.is_in_pool)?;
     dictionary.set_item("smallest_key", PyBytes::new(py, &file.smallest_key))?;
     dictionary.set_item("largest_key", PyBytes::new(py, &file.largest_key))?;
     Ok(dictionary)

@@ -27,12 +27,23 @@ def test_numbers_have_the_names_of_the_command(db):
     assert stats["since_open"]["flushes"] == 1
     assert stats["since_open"]["write_amplification_of_files"] > 0
     assert stats["compaction_choices"]["all"]["files"] == 0
+    assert (stats["levels"], stats["demotions"]) == ([], 0)
     parts = ["block_cache_bytes", "open_tables_bytes", "memtable_lists_bytes", "memtable_arenas_bytes", "index_bytes"]
     parts += ["replaced_records_bytes", "cursors_bytes", "catalog_bytes", "background_bytes"]
     assert all(isinstance(stats[part], int) for part in parts)
     with db.iterator(), db.snapshot():
         stats = db.stats()
         assert (stats["open_cursors"], stats["open_snapshots"]) == (1, 1)
+
+
+def test_levels_have_numbers(tmp_path):
+    with slmdb.DB(tmp_path / "db", engine="lab") as db:
+        db[b"k"] = b"v"
+        db.flush()
+        (level,) = db.stats()["levels"]
+        (file,) = db.table_files()
+        assert level == {"level": 0, "runs": 1, "bytes": file["bytes"], "bytes_in_pool": 0}
+        assert not file["in_pool"]
 
 
 def test_a_range_is_estimated(db):

@@ -15,7 +15,11 @@ fn numbers(stats: &Stats) -> Vec<(String, String)> {
     let mut numbers = fields![stats;
         format_version engine medium last_sequence_number index_keys index_height memtable_entries memtable_bytes
         immutable_memtables table_files table_bytes live_bytes fast_tier_bytes fast_tier_node_bytes
-        fast_tier_key_segment_bytes fast_tier_index_bytes_per_key memory_bytes open_cursors replaced_records_kept];
+        fast_tier_key_segment_bytes fast_tier_index_bytes_per_key demotions memory_bytes open_cursors replaced_records_kept];
+    for (level, has) in stats.levels_with_runs() {
+        let name = |field: &str| format!("level-{level}.{}", field.replace('_', "-"));
+        numbers.extend(has.named().map(|(field, number)| (name(field), number.to_string())));
+    }
     let parts = stats.memory.parts().into_iter();
     numbers.extend(parts.map(|(name, bytes)| (format!("memory.{}", name.replace('_', "-")), bytes.to_string())));
     numbers.push(("space-amplification".into(), format!("{:.3}", stats.space_amplification())));
@@ -43,14 +47,15 @@ fn counted(since: &str, counters: &Counters) -> Vec<(String, String)> {
     all.map(|(name, number)| (format!("{since}.{name}"), number)).collect()
 }
 
-/// Table files, a line each, under a line of names; in columns.
+/// Table files and lists in the pool, a line each, under a line of names; in columns.
 pub fn table_files(files: &[TableFile]) -> String {
-    let heads = ["number", "level", "bytes", "entries", "live", "deletes", "sequence numbers", "keys"];
+    let heads = ["number", "level", "in", "bytes", "entries", "live", "deletes", "sequence numbers", "keys"];
     let mut rows = vec![heads.map(String::from)];
     rows.extend(files.iter().map(|file| {
         [
             file.number.to_string(),
             file.level.to_string(),
+            if file.is_in_pool { "pool" } else { "file" }.to_string(),
             file.bytes.to_string(),
             file.entries.to_string(),
             file.live_keys.to_string(),
@@ -75,17 +80,29 @@ pub fn table_files(files: &[TableFile]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use slmdb::LevelStats;
+
     use super::*;
 
     #[test]
     fn each_number_has_a_name_of_its_own() {
-        let text = stats(&Stats { table_bytes: 17, index_keys: 3, ..Stats::default() });
+        let levels = vec![LevelStats::default(), LevelStats { runs: 2, bytes: 9, bytes_in_pool: 4 }];
+        let text = stats(&Stats { table_bytes: 17, index_keys: 3, levels, ..Stats::default() });
         let names: Vec<&str> = text.lines().map(|line| line.split_once(": ").unwrap().0).collect();
         let unique: std::collections::BTreeSet<_> = names.iter().collect();
         assert!(names.len() > 40 && unique.len() == names.len(), "{text}");
-        for line in ["table-bytes: 17", "index-keys: 3", "lifetime.flushes: 0", "since-open.flushes: 0"] {
+        for line in [
+            "table-bytes: 17",
+            "index-keys: 3",
+            "level-1.runs: 2",
+            "level-1.bytes: 9",
+            "level-1.bytes-in-pool: 4",
+            "lifetime.flushes: 0",
+            "since-open.flushes: 0",
+        ] {
             assert!(text.lines().any(|other| other == line), "{line}: {text}");
         }
+        assert!(!text.contains("level-0."), "{text}");
     }
 
     #[test]
@@ -104,8 +121,10 @@ mod tests {
             highest_sequence: 3,
             created_unix_ns: 0,
         };
-        let text = table_files(&[file]);
+        let list = TableFile { is_in_pool: true, number: 2, ..file.clone() };
+        let text = table_files(&[file, list]);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["1", "2", "512", "3", "1", "1", "1", "to", "3", "a", "to", "c\\n"], "{text}");
+        assert_eq!(lines[1], ["1", "2", "file", "512", "3", "1", "1", "1", "to", "3", "a", "to", "c\\n"], "{text}");
+        assert_eq!(lines[2][..4], ["2", "2", "pool", "512"], "{text}");
     }
 }

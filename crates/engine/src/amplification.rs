@@ -32,9 +32,11 @@ impl WriteAmplification {
 }
 
 impl Stats {
-    /// Bytes of table files per live byte in them. 0 when none is live.
+    /// Bytes of table files and of runs in the pool per live byte in them. 0 when none is live. Of the pool's segments only what
+    /// runs have of them counts.
     pub fn space_amplification(&self) -> f64 {
-        ratio(self.table_bytes, self.live_bytes)
+        let in_pool_bytes: u64 = self.levels.iter().map(|level| level.bytes_in_pool).sum();
+        ratio(self.table_bytes + in_pool_bytes, self.live_bytes)
     }
 
     /// Write amplification since this opening.
@@ -55,6 +57,7 @@ fn ratio(bytes: u64, of_bytes: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LevelStats;
 
     #[test]
     fn bytes_written_are_divided_by_bytes_put() {
@@ -71,5 +74,7 @@ mod tests {
         assert_eq!(stats.write_amplification_lifetime(), WriteAmplification::default());
         assert_eq!(stats.space_amplification(), 1.5);
         assert_eq!(Stats::default().space_amplification(), 0.0);
+        let levels = vec![LevelStats { runs: 2, bytes: 400, bytes_in_pool: 100 }];
+        assert_eq!(Stats { levels, ..stats }.space_amplification(), 2.0);
     }
 }

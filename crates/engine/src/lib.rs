@@ -52,7 +52,7 @@ pub use slmdb_structures::log::{MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_
 pub use slmdb_structures::memtable::LinkPolicy;
 pub use slmdb_table::{Compression, Slice};
 pub use stall::stall_stats::StallCause;
-pub use stats::{Approximate, Chosen, CompactionChoices, Memory, StallStats, Stats, TableFile};
+pub use stats::{Approximate, Chosen, CompactionChoices, LevelStats, Memory, StallStats, Stats, TableFile};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
 use std::ops::Bound;

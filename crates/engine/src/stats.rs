@@ -23,7 +23,8 @@ pub struct Stats {
     pub table_files: u64,
     /// Their total length, in bytes.
     pub table_bytes: u64,
-    /// The part of [`Stats::table_bytes`] of entries that the index points to (by count of entries).
+    /// The part of [`Stats::table_bytes`] of entries that the index points to (by count of entries). TLSM: of all runs, those in the
+    /// pool included.
     pub live_bytes: u64,
     /// Table files that are mapped for reading ([`crate::MapTables`]).
     pub mapped_table_files: u64,
@@ -31,14 +32,18 @@ pub struct Stats {
     pub mapped_table_bytes: u64,
     /// Bytes taken in the fast tier.
     pub fast_tier_bytes: u64,
-    /// Bytes of these that tree nodes take.
+    /// Bytes of these that tree nodes take; TLSM: lists without their entries.
     pub fast_tier_node_bytes: u64,
-    /// Bytes of these that key segments take.
+    /// Bytes of these that key segments take; TLSM: segments, where the entries of lists lie.
     pub fast_tier_key_segment_bytes: u64,
     /// Bytes of nodes and key segments ÷ [`Stats::index_keys`]; 0 without keys.
     pub fast_tier_index_bytes_per_key: f64,
     /// Levels of the B+-tree.
     pub index_height: u32,
+    /// The levels of an LSM tree, from level 0 to the deepest that has something. SLM-DB has none.
+    pub levels: Vec<LevelStats>,
+    /// Lists in the pool that were written to files because others needed the space, since this opening (TLSM).
+    pub demotions: u64,
     /// Bytes that the store keeps in plain memory; `docs/internals/memory.md` says how that was measured.
     pub memory_bytes: u64,
     /// Its budget for them, in bytes ([`crate::Options::memory_budget_bytes`]). It takes more if it needs more.
@@ -68,6 +73,32 @@ pub struct Stats {
     pub since_open: Counters,
     /// Counters since the store was made: as of the last MANIFEST record, plus this opening.
     pub lifetime: Counters,
+}
+
+impl Stats {
+    /// The levels that have something, each with its number.
+    pub fn levels_with_runs(&self) -> impl Iterator<Item = (usize, &LevelStats)> {
+        self.levels.iter().enumerate().filter(|(_, level)| level.runs > 0)
+    }
+}
+
+/// What a level of an LSM tree has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    /// Its runs: table files, and lists in the pool.
+    pub runs: u64,
+    /// What they take, in bytes; a list with its entries.
+    pub bytes: u64,
+    /// The part of these that lies in the pool, in bytes.
+    pub bytes_in_pool: u64,
+}
+
+impl LevelStats {
+    /// Each number, with its name.
+    pub fn named(&self) -> [(&'static str, u64); 3] {
+        let LevelStats { runs, bytes, bytes_in_pool } = *self;
+        [("runs", runs), ("bytes", bytes), ("bytes_in_pool", bytes_in_pool)]
+    }
 }
 
 /// What a store keeps in plain memory, in bytes. Persistent memory, and files that emulate it, are not counted.

@@ -19,9 +19,9 @@ use slmdb_engine::store::parts::Parts;
 #[cfg(test)]
 use slmdb_engine::store::store::Store;
 use slmdb_engine::store::tier::{Moment, Tier};
-use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
+use slmdb_engine::{Approximate, LevelStats, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
-use slmdb_levels::live_bytes;
+use slmdb_levels::{level_stats, live_bytes};
 use slmdb_manifest::FileRecord;
 use slmdb_pmem::ExtentKind;
 
@@ -119,10 +119,24 @@ impl Tier for LabTier {
         let keys = self.state.level_zero.keys();
         stats.count_index(keys, taken_by(ExtentKind::Leaves), taken_by(ExtentKind::Records));
         stats.index_height = 1;
+        stats.levels = self.levels();
     }
 }
 
 impl LabTier {
+    /// What each level has. The levels below know nothing of level 0's run files.
+    /// LOCKS: catalog
+    fn levels(&self) -> Vec<LevelStats> {
+        let mut levels = level_stats(&self.state.levels.current());
+        levels.resize(levels.len().max(1), LevelStats::default());
+        let catalog = self.store.catalog.lock();
+        for file in catalog.state().files.values().filter(|file| file.level == 0) {
+            levels[0].runs += 1;
+            levels[0].bytes += file.length_bytes;
+        }
+        levels
+    }
+
     /// What is not garbage, about: the deepest level, and what lies above it and overlaps nothing below. While level 0 has
     /// more than that, what level 0 leads to.
     /// LOCKS: catalog

@@ -5,6 +5,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_engine::background::workers::{Work, work};
 use slmdb_engine::files::file_records::table_file;
@@ -113,5 +114,7 @@ impl Tier for TlsmTier {
         let in_pool = self.state.segments.bytes();
         let keys = version.runs().map(|(_, run)| run.record().entries - run.record().deletes).sum();
         stats.count_index(keys, in_pool.lists_bytes, in_pool.segments_bytes);
+        stats.levels = slmdb_levels::level_stats(&version);
+        stats.demotions = self.state.demotions.load(Ordering::Relaxed);
     }
 }

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, Engine, Event, Medium, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Compression, Engine, Event, Medium, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
-use slmdb_tlsm::TlsmOptions;
+use slmdb_tlsm::{Tiering, TlsmOptions};
 
 fn options(env: &MemoryEnv) -> Options {
     let mut own = TlsmOptions::default();
@@ -75,4 +76,26 @@ fn a_full_pool_opens_without_a_memtable() {
     let large = Options { memtable_bytes: 256 << 20, ..small };
     let engine = (slmdb_tlsm::KIND.open)(&large, Path::new("/db"), None).unwrap();
     assert_eq!(engine.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn lists_that_leave_the_pool_are_counted() {
+    for (tiering, leave) in [(Tiering::None, false), (Tiering::Lru, true)] {
+        let env = MemoryEnv::new();
+        let mut options = options(&env);
+        let own = TlsmOptions { tiering, ..options.own() };
+        options.own = Some(Arc::new(own));
+        options.compression = Compression::None;
+        let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
+        for number in 0..8000_u32 {
+            put(&*engine, &number.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[7; 400]).unwrap();
+        }
+        engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+        let stats = engine.stats();
+        let (bytes, in_pool) = stats
+            .levels_with_runs()
+            .fold((0, 0), |(bytes, in_pool), (_, level)| (bytes + level.bytes, in_pool + level.bytes_in_pool));
+        assert!(bytes > 3_200_000, "{stats:#?}");
+        assert_eq!((stats.demotions > 0, in_pool < bytes), (leave, leave), "{tiering:?}: {stats:#?}");
+    }
 }

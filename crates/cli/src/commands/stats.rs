@@ -31,7 +31,7 @@ pub struct StatsOptions {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the table files instead, a line each (with --json: an object each)
+    /// Print the table files, and lists in the pool, instead: a line each (with --json: an object each)
     #[arg(long)]
     files: bool,
 }

@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use slmdb::{Chosen, CompactionChoices, Counters, Stats, TableFile, WriteAmplification};
+use slmdb::{Chosen, CompactionChoices, Counters, LevelStats, Stats, TableFile, WriteAmplification};
 
 use crate::units;
 
@@ -98,6 +98,7 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
                 ("fast_tier_key_segment_bytes", Bytes(stats.fast_tier_key_segment_bytes)),
                 ("fast_tier_index_bytes_per_key", BytesPerKey(stats.fast_tier_index_bytes_per_key)),
                 ("fast_tier_reads", Count(stats.fast_tier_reads)),
+                ("demotions", Count(stats.demotions)),
             ],
         ),
         (
@@ -144,6 +145,33 @@ fn counters(counters: &Counters) -> Vec<Field<'static>> {
     ]
 }
 
+/// What the levels have, a line each. Nothing where there is no level.
+fn levels(stats: &Stats) -> Vec<String> {
+    let with_runs = stats.levels_with_runs();
+    let mut lines: Vec<String> = with_runs
+        .map(|(number, level)| {
+            let numbers = level.named().map(|(_, number)| units::count(number));
+            line(&format!("level {number}"), &numbers.each_ref().map(String::as_str), "")
+        })
+        .collect();
+    if !lines.is_empty() {
+        let heads = LevelStats::default().named().map(|(name, _)| name.replace('_', " "));
+        let head = line("", &heads.each_ref().map(String::as_str), "").replacen("        ", "levels  ", 1);
+        lines.insert(0, head);
+        lines.push(String::new());
+    }
+    lines
+}
+
+fn json_of_levels(stats: &Stats) -> Value {
+    let object = |(number, level): (usize, &LevelStats)| {
+        let numbers = level.named().into_iter().map(|(name, number)| (name.to_string(), Value::from(number)));
+        let number = ("level".to_string(), Value::from(number));
+        Value::Object(std::iter::once(number).chain(numbers).collect())
+    };
+    Value::Array(stats.levels_with_runs().map(object).collect())
+}
+
 /// What was chosen for compaction, a line a scheme: candidates, files, bytes.
 fn choices(choices: &CompactionChoices) -> Vec<String> {
     let mut lines = vec!["chosen for compaction since the opening".to_string()];
@@ -182,6 +210,7 @@ pub fn json_of_file(file: &TableFile) -> Value {
     let mut object = json!({
         "number": file.number,
         "level": file.level,
+        "in_pool": file.is_in_pool,
         "bytes": file.bytes,
         "entries": file.entries,
         "live": file.live_keys,
@@ -205,6 +234,7 @@ pub fn json(stats: &Stats) -> Value {
         fields.into_iter().map(|(name, amount)| (name.to_string(), amount.json())).collect()
     };
     let mut all: Map<String, Value> = groups(stats).into_iter().flat_map(|(_, fields)| object(fields)).collect();
+    all.insert("levels".to_string(), json_of_levels(stats));
     all.insert("compaction_choices".to_string(), json_of_choices(&stats.choices));
     all.insert("since_open".to_string(), Value::Object(object(counters(&stats.since_open))));
     all.insert("lifetime".to_string(), Value::Object(object(counters(&stats.lifetime))));
@@ -221,6 +251,7 @@ pub fn text(stats: &Stats) -> Vec<String> {
         }
         lines.push(String::new());
     }
+    lines.extend(levels(stats));
     lines.extend(choices(&stats.choices));
     lines.push(line("", &["since open", "lifetime"], "").replacen("  ", "done", 1).trim_end().to_string());
     for ((name, since_open), (_, lifetime)) in counters(&stats.since_open).into_iter().zip(counters(&stats.lifetime)) {
@@ -259,6 +290,7 @@ mod tests {
             "fast_tier_bytes",
             "fast_tier_index_bytes_per_key",
             "fast_tier_reads",
+            "demotions",
             "memory_budget_bytes",
             "memory_bytes",
             "block_cache_bytes",
@@ -266,6 +298,7 @@ mod tests {
         ] {
             assert!(json.get(field).is_some(), "{field}");
         }
+        assert_eq!(json["levels"], json!([]));
         let choices = &json["compaction_choices"];
         assert!(choices["candidates"].is_u64());
         for scheme in ["live_key_ratio", "leaf_node_scans", "range_queries", "seeks", "manifest", "all"] {
@@ -290,6 +323,28 @@ mod tests {
                 assert!(json[object][field].is_u64(), "{object}.{field}");
             }
         }
+    }
+
+    #[test]
+    fn levels_that_have_something_are_a_table() {
+        let level = |runs, bytes, bytes_in_pool| LevelStats { runs, bytes, bytes_in_pool };
+        let stats = Stats { levels: vec![level(2, 3000, 3000), level(0, 0, 0), level(1, 5, 0)], ..Stats::default() };
+        let lines = levels(&stats);
+        let cells: Vec<Vec<&str>> = lines.iter().map(|line| line.split_whitespace().collect()).collect();
+        let wanted: [&[&str]; 4] = [
+            &["levels", "runs", "bytes", "bytes", "in", "pool"],
+            &["level", "0", "2", "3,000", "3,000"],
+            &["level", "2", "1", "5", "0"],
+            &[],
+        ];
+        assert_eq!(cells, wanted);
+        assert!(lines[..3].iter().all(|line| line.len() == lines[0].len()), "{lines:#?}");
+        assert!(text(&stats).contains(&lines[1]) && levels(&Stats::default()).is_empty());
+        let objects = json!([
+            { "level": 0, "runs": 2, "bytes": 3000, "bytes_in_pool": 3000 },
+            { "level": 2, "runs": 1, "bytes": 5, "bytes_in_pool": 0 },
+        ]);
+        assert_eq!(json(&stats)["levels"], objects);
     }
 
     #[test]

@@ -54,6 +54,35 @@ fn stats_shows_table_files_and_amplification() {
 }
 
 #[test]
+fn stats_show_levels_where_there_are_some() {
+    let lines: String = (0..3000).map(|number| format!("key{number:04}\t{}\n", "x".repeat(50))).collect();
+    let engines: &[&str] = if cfg!(feature = "tlsm") { &["slm", "lab", "tlsm"] } else { &["slm", "lab"] };
+    for engine in engines {
+        let place = Place::new();
+        let pm = format!("emulated:{}", place.path("pool").display());
+        let arguments = ["--engine", engine, "--pm", &pm, "--memtable", "64KiB", "-"];
+        place.run_with_input("import", &arguments, lines.as_bytes()).expect(0);
+        let ran = place.run("stats", &["--json"]);
+        let stats: serde_json::Value = serde_json::from_str(&ran.out()).expect("an object");
+        let levels = stats["levels"].as_array().unwrap();
+        let sum = |field: &str| levels.iter().map(|level| level[field].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(levels.is_empty(), *engine == "slm", "{stats}");
+        assert!(levels.iter().all(|level| level["runs"].as_u64() > Some(0)), "{stats}");
+        assert_eq!(sum("bytes_in_pool") > 0, *engine == "tlsm", "{stats}");
+        assert_eq!(stats["demotions"], 0);
+        assert!(stats["space_amplification"].as_f64() >= Some(1.0), "{stats}");
+        let text = place.run("stats", &[]).out();
+        assert_eq!(text.contains("bytes in pool"), *engine != "slm", "{text}");
+        let files = place.run("stats", &["--files", "--json"]).out();
+        let in_pool = files.lines().filter(|line| line.contains("\"in_pool\":true")).count();
+        assert_eq!(in_pool > 0, *engine == "tlsm", "{files}");
+        if !levels.is_empty() {
+            assert_eq!(files.lines().count() as u64, sum("runs"), "{files}");
+        }
+    }
+}
+
+#[test]
 fn destroy_asks_or_is_told_yes_and_removes_the_store_alone() {
     let place = Place::new();
     let pool = place.path("pool");

@@ -46,6 +46,8 @@ impl Parts {
             fast_tier_key_segment_bytes: 0,
             fast_tier_index_bytes_per_key: 0.0,
             index_height: 0,
+            levels: Vec::new(),
+            demotions: 0,
             memory_budget_bytes: self.context.options.memory_budget_bytes,
             memory_bytes: memory.total_bytes(),
             memory,

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use slmdb_engine::LevelStats;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
 use slmdb_order::KeyOrder;
@@ -10,7 +11,7 @@ use slmdb_table::EntryKind;
 
 use super::memory_run::MemoryRun;
 use super::merging::entry;
-use crate::{Approximation, Change, LevelOptions, Levels, LevelsCursor, Run, RunRecord, Version, edit_of};
+use crate::{Approximation, Change, LevelOptions, Levels, LevelsCursor, Run, RunRecord, Version, edit_of, level_stats};
 
 /// A run with these keys, of which the first version has this number.
 fn run(number: u32, sequence: u64, keys: &[&str]) -> Arc<MemoryRun> {
@@ -46,6 +47,24 @@ fn runs_that_contradict_each_other_are_refused() {
     assert_eq!(levels.check(&change), wanted);
     assert_eq!(levels.apply(&change).map(|_| ()), wanted);
     assert_eq!(levels.current().runs().count(), 1);
+}
+
+#[test]
+fn what_levels_have_is_counted_in_files_and_in_the_pool() {
+    let in_pool = |number, sequence, keys: &[&str]| {
+        let run = run(number, sequence, keys);
+        Arc::new(Arc::into_inner(run).unwrap().not_a_file())
+    };
+    let runs = vec![
+        (0, in_pool(1, 90, &["b", "y"])),
+        (0, in_pool(2, 80, &["k"])),
+        (2, run(3, 1, &["a", "c"])),
+        (2, in_pool(4, 10, &["i"])),
+    ];
+    let each = "kvalue".len() as u64;
+    let level = |runs, entries, in_pool| LevelStats { runs, bytes: entries * each, bytes_in_pool: in_pool * each };
+    assert_eq!(level_stats(&version(runs).unwrap()), [level(2, 3, 3), level(0, 0, 0), level(2, 3, 1)]);
+    assert_eq!(level_stats(&version(Vec::new()).unwrap()), []);
 }
 
 #[test]

@@ -26,5 +26,9 @@ fn stats_tell_leaves_records_and_arenas_apart() {
     assert!((stats.fast_tier_index_bytes_per_key - per_key).abs() < 1e-9, "{stats:#?}");
     let live: u64 = store.table_files().iter().map(|file| file.live_keys).sum();
     assert_eq!(live, u64::from(KEYS));
+    let levels = &stats.levels;
+    assert_eq!(levels.iter().map(|level| level.runs).sum::<u64>(), stats.table_files);
+    assert_eq!(levels.iter().map(|level| level.bytes).sum::<u64>(), stats.table_bytes);
+    assert!(levels[0].runs > 0 && levels.iter().all(|level| level.bytes_in_pool == 0), "{levels:?}");
     store.close().unwrap();
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Bound;
 
-use crate::common::{Home, MEDIA, On, Random, engine, no_compaction, with_a_larger_level_zero};
-use slmdb::{Compression, Db, EngineName};
+use crate::common::{Home, MEDIA, On, Random, engine, no_compaction, wait_until, with_a_larger_level_zero};
+use slmdb::{Compression, Db, EngineName, LevelStats};
 
 fn key(number: u64) -> String {
     format!("user{number:08}")
@@ -132,6 +132,42 @@ fn large_values_count_whole_and_small_ones_as_small() {
     assert!((large / 800_000.0 - 1.0).abs() < about, "{large}");
     let small = db.approximate("small".."t").unwrap().table_bytes;
     assert!(small < 40 * 4200, "{small}: no more than their blocks");
+}
+
+#[test]
+fn levels_have_what_lies_on_them() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let db = home.options().memtable_bytes(64 << 10).open(home.store()).unwrap();
+        assert_eq!(db.stats().levels_with_runs().count(), 0);
+        for step in 0..4000 {
+            db.put(key(step * 7919 % 4000), [step as u8; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact_range(key(0)..key(3000)).unwrap();
+        db.put(key(1), "newer").unwrap();
+        db.flush().unwrap();
+        // (Compactions may still run, and the two are asked one after the other.)
+        wait_until("both say the same", || {
+            let (files, stats) = (db.table_files(), db.stats());
+            if engine() == EngineName::Slm {
+                return stats.levels.is_empty();
+            }
+            let of_level = |level: usize| {
+                let files = files.iter().filter(|file| file.level as usize == level);
+                files.fold(LevelStats::default(), |sum, file| LevelStats {
+                    runs: sum.runs + 1,
+                    bytes: sum.bytes + file.bytes,
+                    bytes_in_pool: sum.bytes_in_pool + if file.is_in_pool { file.bytes } else { 0 },
+                })
+            };
+            let deepest = files.iter().map(|file| file.level as usize).max().unwrap();
+            let levels: Vec<LevelStats> = (0..=deepest).map(of_level).collect();
+            deepest > 0 && stats.levels == levels
+        });
+        let in_pool: u64 = db.stats().levels.iter().map(|level| level.bytes_in_pool).sum();
+        assert_eq!(in_pool > 0, !crate::common::flushes_to_files(on), "{on:?}");
+    }
 }
 
 #[test]
