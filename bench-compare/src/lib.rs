@@ -1,6 +1,7 @@
 //! slmdb beside the stores people use: the same work (`slmdb-bench`), each store in a process of its own, in turns.
 //!
-//! To be read in this order: [`footing`] (what all stores are given), [`spec`] (which stores, by what names), [`peers`] (the
+//! To be read in this order: [`footing`] (what all stores are given), [`spec`] and [`engine_options`] (which stores, by what
+//! names), [`peers`] (the
 //! others, behind `slmdb_bench::Store`), [`arguments`], [`turns`] (who runs when), [`child`] (one store in one process),
 //! [`confinement`] (its memory limit), [`loop_device`] (its disk), [`summary`], [`table`] and [`about`] (what comes of it), [`picture`] (of it, for README);
 //! [`paper`] and [`chart`] (the paper's evaluation, as a page).
@@ -14,6 +15,7 @@ pub mod arguments;
 pub mod chart;
 pub mod child;
 pub mod confinement;
+pub mod engine_options;
 pub mod footing;
 pub mod loop_device;
 pub mod paper;

@@ -4,11 +4,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use slmdb::{CompactionOptions, CompactionPolicy, EngineName, LabOptions, LinkPolicy, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, EngineName, LinkPolicy, Options};
 use slmdb_bench::{EmptyOpener, Opener, SlmOpener};
 use slmdb_cli::pm;
 use slmdb_cli::units::parse_size;
 
+use crate::engine_options::{EngineOptions, parse_part};
 use crate::footing::{BLOCK_BYTES, Compression, Footing, WRITE_BUFFERS, mebibytes};
 use crate::peers::{FastPath, FastPathSizes, Peer, PeerOpener, rocksdb};
 
@@ -23,9 +24,20 @@ Stores, with commas between:
       emulated                 on emulated persistent memory, with latency=NS, model=line|persist, read=NS,
                                bandwidth=MB/s, unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=garbage-first|paper   how table files are chosen for compaction
-      engine=NAME              the design: slm, the default, or lab
+      engine=NAME              the design: slm, the default, lab or tlsm
       level_zero=SIZE, level_base=SIZE, leaf_scan=PART
                                of engine=lab: its trees, its level 1, the part of a tree that leaves by leaf scan
+      tiering=none|leveled:N|lru:SIZE, promote=majority|always
+                               of engine=tlsm: which runs lie in the pool (all; those of levels 0 to N; the newest of
+                               this size together, 1 GiB), and which outputs of compactions do with lru
+      segment=SIZE, segment_live_min=PART, run=SIZE, filter=BITS
+                               of engine=tlsm: its segments, what of one is needed or it is emptied, its lists, the bits
+                               that their filters have for a key (0: none)
+      level_base=SIZE, level_growth=N, level_zero_runs=N
+                               of engine=tlsm: its level 1, how much larger the next is, how many runs level 0 has
+      bac=on|off, persists=once|each
+                               of engine=tlsm: whether compactions point at entries or copy them, whether lists are made
+                               durable as a whole or node by node
       links=rebuilt|persisted  what becomes of a MemTable's links
       live=PART                the live-key threshold of policy=paper (0.7)
       scans=on|off, degree=on|off
@@ -66,7 +78,8 @@ struct Variant {
     live_key_threshold: f64,
     leaf_node_scans: bool,
     range_queries: bool,
-    lab: LabOptions,
+    /// What the engine alone is told.
+    own: EngineOptions,
 }
 
 impl Default for Variant {
@@ -80,19 +93,19 @@ impl Default for Variant {
             live_key_threshold: usual.live_key_threshold,
             leaf_node_scans: usual.leaf_node_scans,
             range_queries: usual.range_queries,
-            lab: LabOptions::default(),
+            own: EngineOptions::None,
         }
     }
 }
 
 impl StoreSpec {
-    /// Several, with commas between. A variant's options have commas between, too: what has a `=` and no `:` belongs to the store
-    /// before it, and so does `emulated`, which no store is called.
+    /// Several, with commas between. A variant's options have commas between, too: what has a `=` before any `:` belongs to the
+    /// store before it, and so does `emulated`, which no store is called.
     pub fn parse_list(text: &str) -> Result<Vec<StoreSpec>, String> {
         let mut names: Vec<String> = Vec::new();
         for part in text.split(',').map(str::trim) {
             match names.last_mut() {
-                Some(name) if (part == "emulated" || part.contains('=')) && !part.contains(':') => {
+                Some(name) if part == "emulated" || part.split(':').next().is_some_and(|first| first.contains('=')) => {
                     *name += &format!(",{part}");
                 }
                 _ => names.push(part.to_string()),
@@ -169,7 +182,7 @@ impl StoreSpec {
 impl Variant {
     fn parse(options: &str) -> Result<Variant, String> {
         let mut variant = Variant::default();
-        let mut details = Vec::new();
+        let (mut details, mut own) = (Vec::new(), Vec::new());
         let mut emulated = false;
         for option in options.split(',') {
             match option.split_once('=') {
@@ -180,9 +193,7 @@ impl Variant {
                 Some(("links", "persisted")) => variant.links_persisted = true,
                 Some(("links", "rebuilt")) => variant.links_persisted = false,
                 Some(("live", part)) => variant.live_key_threshold = parse_part("live", part)?,
-                Some(("level_zero", size)) => variant.lab.level_zero_bytes = parse_size(size)?,
-                Some(("level_base", size)) => variant.lab.level_base_bytes = parse_size(size)?,
-                Some(("leaf_scan", part)) => variant.lab.leaf_scan_part = parse_part("leaf_scan", part)?,
+                Some((name, value)) if EngineOptions::has(name) => own.push((name, value)),
                 Some(("scans", word @ ("on" | "off"))) => variant.leaf_node_scans = word == "on",
                 Some(("degree", word @ ("on" | "off"))) => variant.range_queries = word == "on",
                 Some(("latency" | "model" | "read" | "bandwidth" | "unit", _)) => details.push(option),
@@ -190,7 +201,9 @@ impl Variant {
                     return Err(format!(
                         "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, read=NS, bandwidth=MB/s, \
                          unit=BYTES, policy=garbage-first|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off, \
-                         level_zero=SIZE, level_base=SIZE, leaf_scan=PART"
+                         level_zero=SIZE, level_base=SIZE, leaf_scan=PART, tiering=none|leveled:N|lru:SIZE, promote=majority|always, \
+                         persists=once|each, bac=on|off, filter=BITS, segment_live_min=PART, level_growth=N, level_zero_runs=N, \
+                         segment=SIZE, run=SIZE"
                     ));
                 }
             }
@@ -200,13 +213,10 @@ impl Variant {
             // So that what is wrong is said before anything is measured.
             variant.medium(Path::new("pool"))?;
         } else if !details.is_empty() || variant.links_persisted {
-            return Err(
-                "latency, model, read, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
-            );
+            return Err("latency, model, read, bandwidth, unit and links=persisted are of `emulated`; name that, too"
+                .to_string());
         }
-        if variant.lab != LabOptions::default() && variant.engine != Some(EngineName::Lab) {
-            return Err("level_zero, level_base and leaf_scan are of `engine=lab`; name that, too".to_string());
-        }
+        variant.own = EngineOptions::parse(variant.engine.unwrap_or_default(), &own)?;
         Ok(variant)
     }
 
@@ -225,13 +235,14 @@ impl Variant {
         if let Some(engine) = self.engine {
             options = options.engine(engine);
         }
+        let options = self.own.apply(options);
         Ok(options
             .compression(compression(footing))
             .block_bytes(BLOCK_BYTES)
             .memory_budget_bytes(footing.memory_budget_bytes)
             .memtable_bytes(footing.write_buffer_bytes)
             .immutable_memtables_max(WRITE_BUFFERS - 1)
-            .advanced(|advanced| advanced.memtable_links(links).lab(self.lab.clone()))
+            .advanced(|advanced| advanced.memtable_links(links))
             .compaction(CompactionOptions {
                 policy,
                 live_key_threshold: self.live_key_threshold,
@@ -239,25 +250,27 @@ impl Variant {
                 range_queries: self.range_queries,
                 ..CompactionOptions::default()
             })
-            .pool_initial_bytes(pool_bytes(footing)))
+            .pool_initial_bytes(self.pool_bytes(footing)))
+    }
+
+    /// The pool's first size: all that it is likely to need, so that it has its pages before a memory limit begins to count. Five
+    /// MemTables (the default's most, and spares), for each key what the index takes and twice its record, old and new, while
+    /// files are merged, and the runs that lie there.
+    fn pool_bytes(&self, footing: &Footing) -> u64 {
+        5 * footing.write_buffer_bytes + footing.keys * 2 * 96 + (16 << 20) + self.own.data_in_pool_bytes(footing)
     }
 
     fn setup(&self, footing: &Footing) -> String {
         let place = match &self.emulation {
             Some(emulation) => format!(
                 "pool of {} at first (emulated persistent memory{})",
-                mebibytes(pool_bytes(footing)),
+                mebibytes(self.pool_bytes(footing)),
                 emulation.replace(',', ", ")
             ),
             None => "MemTables and index in plain memory".to_string(),
         };
-        let policy = if self.engine == Some(EngineName::Lab) {
-            format!(
-                "engine lab (trees of {}, level 1 of {}, leaf scans of {})",
-                mebibytes(self.lab.level_zero_bytes),
-                mebibytes(self.lab.level_base_bytes),
-                self.lab.leaf_scan_part
-            )
+        let policy = if let Some(setup) = self.own.setup() {
+            setup
         } else if self.policy_paper {
             let switch = |is_on: bool| if is_on { "on" } else { "off" };
             format!(
@@ -292,11 +305,6 @@ fn compression(footing: &Footing) -> slmdb::Compression {
     }
 }
 
-fn parse_part(name: &str, text: &str) -> Result<f64, String> {
-    let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
-    part.ok_or_else(|| format!("{name}={text}: give a part, from 0 to 1, like 0.7"))
-}
-
 /// What stands behind `rocksdb:`.
 fn parse_fast_path(options: &str) -> Result<FastPathSizes, String> {
     let (mut bytes, mut level_base_bytes) = (None, ROCKSDB_LEVEL_BASE_BYTES);
@@ -311,19 +319,14 @@ fn parse_fast_path(options: &str) -> Result<FastPathSizes, String> {
     Ok(FastPathSizes { bytes, level_base_bytes })
 }
 
-/// The pool's first size: all that it is likely to need, so that it has its pages before a memory limit begins to count. Five
-/// MemTables (the default's most, and spares), and for each key what the index takes and twice its record, old and new, while
-/// files are merged.
-fn pool_bytes(footing: &Footing) -> u64 {
-    5 * footing.write_buffer_bytes + footing.keys * 2 * 96 + (16 << 20)
-}
-
 #[cfg(test)]
 mod tests {
+    use slmdb::LabOptions;
+
     use super::*;
 
-    fn lab_variant() -> Variant {
-        Variant { engine: Some(EngineName::Lab), ..Variant::default() }
+    fn lab_variant(own: LabOptions) -> Kind {
+        Kind::Slmdb(Variant { engine: Some(EngineName::Lab), own: EngineOptions::Lab(own), ..Variant::default() })
     }
 
     #[test]
@@ -346,10 +349,18 @@ mod tests {
         let with_pool: Vec<bool> = specs.iter().map(StoreSpec::has_pool).collect();
         assert_eq!(with_pool, [false, true, false, false, false]);
         let switched = Variant { live_key_threshold: 0.6, leaf_node_scans: false, ..Variant::default() };
-        assert_eq!(StoreSpec::parse("slmdb:engine=lab").unwrap().kind, Kind::Slmdb(lab_variant()));
+        assert_eq!(StoreSpec::parse("slmdb:engine=lab").unwrap().kind, lab_variant(LabOptions::default()));
         let sized = StoreSpec::parse("slmdb:engine=lab,level_zero=5MiB,leaf_scan=0.8").unwrap();
         let options = LabOptions { level_zero_bytes: 5 << 20, leaf_scan_part: 0.8, ..LabOptions::default() };
-        assert_eq!(sized.kind, Kind::Slmdb(Variant { lab: options, ..lab_variant() }));
+        assert_eq!(sized.kind, lab_variant(options));
+        let tiered = StoreSpec::parse_list(
+            "slmdb:engine=tlsm,tiering=lru:64MiB,filter=8,emulated,slmdb:tiering=leveled:1,engine=tlsm",
+        );
+        let names: Vec<String> = tiered.unwrap().into_iter().map(|spec| spec.name).collect();
+        assert_eq!(
+            names,
+            ["slmdb:engine=tlsm,tiering=lru:64MiB,filter=8,emulated", "slmdb:tiering=leveled:1,engine=tlsm"]
+        );
         let on_nvm = StoreSpec::parse_list("rocksdb:nvm=8MiB,level_base=1MiB,rocksdb").unwrap();
         assert_eq!(on_nvm[0].kind, Kind::RocksDbNvm(FastPathSizes { bytes: 8 << 20, level_base_bytes: 1 << 20 }));
         assert_eq!((on_nvm[0].fast_path_bytes(), on_nvm[1].fast_path_bytes()), (8 << 20, 0));
@@ -378,6 +389,9 @@ mod tests {
             ("slmdb:scans=maybe", "no option"),
             ("fjall:values=here", "no store"),
             ("slmdb:level_zero=5MiB", "engine=lab"),
+            ("slmdb:engine=lab,level_zero=1", "level_zero_bytes"),
+            ("slmdb:engine=lab,tiering=none", "engine=tlsm"),
+            ("slmdb:engine=tlsm,tiering=lru:x", "a size"),
             ("slmdb:engine=lab,leaf_scan=2", "from 0 to 1"),
             ("rocksdb:level_base=5MiB", "nvm=SIZE"),
             ("rocksdb:nvm=all", "a size"),

@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 /// Every store there is, and ours in every kind.
 const STORES: &str = "slmdb,slmdb:policy=paper,slmdb:emulated,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
-                      slmdb:emulated,latency=300,model=persist,rocksdb,leveldb,lmdb,redb,fjall,fjall:values=apart";
+                      slmdb:emulated,latency=300,model=persist,slmdb:engine=lab,slmdb:engine=tlsm,\
+                      slmdb:emulated,engine=tlsm,tiering=lru:1MiB,segment=64KiB,level_base=256KiB,rocksdb,leveldb,lmdb,redb,fjall,fjall:values=apart";
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
@@ -305,7 +306,7 @@ fn a_table_has_every_store() {
 fn compression_makes_files_shorter_in_stores_that_have_it() {
     let space_bytes = |compression: &str| {
         let place = TempDir::new().unwrap();
-        let stores = "--stores=slmdb,slmdb:engine=lab,rocksdb,leveldb,lmdb";
+        let stores = "--stores=slmdb,slmdb:engine=lab,slmdb:engine=tlsm,rocksdb,leveldb,lmdb";
         let output = command(
             &place,
             &[
