@@ -1,12 +1,12 @@
 //! Space: both tiers full, and what leads out of that.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use slmdb_engine::{CompactionOptions, Compression, Engine, Event, Medium, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Compression, Engine, Event, Medium, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
 use slmdb_tlsm::{Tiering, TlsmOptions};
 
@@ -61,21 +61,88 @@ fn put(engine: &dyn Engine, key: &[u8], value: &[u8]) -> slmdb_env::Result<()> {
     engine.write(&batch, false)
 }
 
+/// Puts, and then deletes, until even these are refused.
+fn fill_pool(engine: &dyn Engine) {
+    for number in 0_u32.. {
+        if put(engine, &number.to_be_bytes(), &[7; 3000]).is_err() {
+            break;
+        }
+    }
+    for number in 0_u32.. {
+        let mut batch = WriteBatch::new();
+        batch.delete(number.to_be_bytes()).unwrap();
+        if engine.write(&batch, false).is_err() {
+            break;
+        }
+    }
+}
+
+/// Nothing leaves the pool, and nothing is compacted.
+fn keeps_all(env: &MemoryEnv, segment_bytes: u64, pool_maximum_bytes: u64) -> Options {
+    let own = TlsmOptions { tiering: Tiering::None, segment_bytes, ..TlsmOptions::default() };
+    let mut options = Options {
+        memtable_bytes: 4 << 10,
+        own: Some(Arc::new(own)),
+        pool_initial_bytes: 2 << 20,
+        pool_maximum_bytes,
+        ..options(env)
+    };
+    options.compaction.policy = CompactionPolicy::Manual;
+    options
+}
+
+/// (A segment that is being filled took all that was set aside for a small MemTable, and its list found nothing.)
+#[test]
+fn what_was_accepted_is_flushed_in_a_full_pool() {
+    for segment_bytes in [64 << 10, 256 << 10, 1 << 20] {
+        for pool_bytes in [2 << 20, 4 << 20] {
+            let env = MemoryEnv::new();
+            let options = keeps_all(&env, segment_bytes, pool_bytes);
+            let Ok(engine) = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None) else { continue };
+            fill_pool(&*engine);
+            engine.flush().unwrap_or_else(|error| panic!("segments of {segment_bytes}, {pool_bytes}: {error}"));
+            engine.close().unwrap();
+        }
+    }
+}
+
 /// (It divided by the number of MemTables, which was 0.)
 #[test]
 fn a_full_pool_opens_without_a_memtable() {
     let env = MemoryEnv::new();
-    let small = Options { memtable_bytes: 4 << 10, pool_initial_bytes: 2 << 20, ..options(&env) };
-    let engine = (slmdb_tlsm::KIND.open)(&small, Path::new("/db"), None).unwrap();
-    put(&*engine, b"key", b"value").unwrap();
+    let mut options = keeps_all(&env, 256 << 10, 4 << 20);
+    let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
+    fill_pool(&*engine);
     engine.flush().unwrap();
     engine.close().unwrap();
     drop(engine);
-    // Now there is space for a MANIFEST, but the pool can't grow, and what would be kept back for deletes is more than it has.
-    env.set_capacity((2 << 20) + (32 << 10));
-    let large = Options { memtable_bytes: 256 << 20, ..small };
-    let engine = (slmdb_tlsm::KIND.open)(&large, Path::new("/db"), None).unwrap();
-    assert_eq!(engine.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    // What is kept back for deletes is more now than is free, and the pool can't grow.
+    options.memtable_bytes = 2 << 20;
+    let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
+    assert_eq!(engine.get(&u32::MAX.to_be_bytes()).unwrap().as_deref(), None);
+    engine.close().unwrap();
+}
+
+/// (All of level 0 was merged in vain once for each of its runs.)
+#[test]
+fn what_finds_no_space_in_the_pool_is_not_tried_for_each_run() {
+    let env = MemoryEnv::new();
+    let given_up = Arc::new(Mutex::new(HashMap::<Vec<u32>, u32>::new()));
+    let seen = given_up.clone();
+    let mut options = keeps_all(&env, 64 << 10, 4 << 20);
+    options.event_listener = slmdb_engine::Listener(Some(Arc::new(move |event: &Event| {
+        if let Event::CompactionGivenUp { inputs, .. } = event {
+            *seen.lock().unwrap().entry(inputs.clone()).or_default() += 1;
+        }
+    })));
+    let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
+    // Small ones, so that a list takes more than its keys and values.
+    let mut random = Random(3);
+    while put(&*engine, &random.below(1 << 20).to_be_bytes(), b"").is_ok() {}
+    assert!(matches!(engine.compact_range(Bound::Unbounded, Bound::Unbounded), Err(slmdb_env::Error::Full { .. })));
+    engine.close().unwrap();
+    let most = given_up.lock().unwrap().iter().map(|(inputs, times)| (*times, inputs.len())).max();
+    assert!(most.is_some_and(|(times, _)| times < 10), "the same inputs in vain: {most:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! anew. Each such compaction leaves less above other runs, or smaller parts, or fewer deletes. So they come to an end.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ use crate::version::{KeyRange, Version};
 pub const SAMPLES: u64 = 64;
 /// If this part of a file's entries is garbage, it is worth a compaction. For deletes the least is.
 const WORTH_PART: u64 = 16;
+
+/// Inputs for which there was no space, and what lacked it. Runs of level 0 overlap, so the plans for most of them are the same; each
+/// try may merge all of level 0 before it finds that out.
+type InVain = HashMap<Vec<u32>, Error>;
 
 /// Entries that were looked at, and how many of them nobody needs.
 #[derive(Debug, Default, Clone, Copy)]
@@ -63,12 +68,12 @@ impl<S: LevelsState> LevelJobs<S> {
             Ok(false) => None,
             done => Some(done),
         };
-        let version = self.state.levels().current();
+        let (version, mut in_vain) = (self.state.levels().current(), InVain::new());
         for (level, run) in self.upper_runs(&version, range) {
             if !is_worth_it(&version, level, &run) {
                 continue;
             }
-            if let Some(done) = look(self.bring_down(level, &run)) {
+            if let Some(done) = look(self.bring_down(level, &run, &mut in_vain)) {
                 return done;
             }
         }
@@ -92,10 +97,20 @@ impl<S: LevelsState> LevelJobs<S> {
 
     /// Merges a run with what it overlaps on the next level; of level 0 also the others that must go along, or the oldest of them
     /// alone if there is too little space. If there is no space for one, splits it into parts that overlap less. Returns whether
-    /// anything was done.
-    fn bring_down(&self, level: u8, run: &S::Run) -> Result<bool> {
-        let down = |input_bytes_max| match self.plan_with_space(level, range_of(run), input_bytes_max) {
-            Picked::Plan(plan) if self.can_read(&plan) => self.bring_down_or_split(level, plan),
+    /// anything was done. What was in vain is not tried again.
+    fn bring_down(&self, level: u8, run: &S::Run, in_vain: &mut InVain) -> Result<bool> {
+        let mut down = |input_bytes_max| match self.plan_with_space(level, range_of(run), input_bytes_max) {
+            Picked::Plan(plan) if self.can_read(&plan) => {
+                let inputs: Vec<u32> = plan.inputs().map(|run| run.number()).collect();
+                if let Some(full) = in_vain.get(&inputs) {
+                    return Err(full.clone());
+                }
+                self.bring_down_or_split(level, plan).inspect_err(|error| {
+                    if matches!(error, Error::Full { .. }) {
+                        in_vain.insert(inputs, error.clone());
+                    }
+                })
+            }
             _ => Ok(false),
         };
         match down(u64::MAX) {

@@ -111,8 +111,8 @@ impl<M: Medium> SegmentWriter<M> {
         Ok(extent)
     }
 
-    /// Writes the segment that is being filled, and gives back the units that it does not need.
-    fn close(&mut self) -> Result<()> {
+    /// Writes the segment that is being filled, and gives back the units that it does not need. The next entry begins another one.
+    pub fn close(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let extent = &mut self.made[open];
         // SAFETY: the extent is this writer's, and nobody reads it before a list of it is complete.

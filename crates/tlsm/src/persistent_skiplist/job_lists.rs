@@ -124,6 +124,9 @@ impl<'s> JobLists<'s> {
 
     /// Completes the last list, and makes all durable. Returns them in the order of their keys. Their numbers are under way.
     pub(crate) fn finish(mut self) -> Result<Vec<Arc<TlsmRun>>> {
+        // First, as the list needs space, too: what is set aside for a small MemTable may be no longer than a segment, which takes
+        // all of it while it is filled.
+        self.segments.as_mut().map_or(Ok(()), SegmentWriter::close)?;
         self.cut()?;
         let Some(segments) = self.segments.take() else { return Ok(Vec::new()) };
         segments.complete(&self.made)?;
