@@ -22,6 +22,7 @@ pub mod script;
 mod arena;
 mod checkpoint;
 mod import;
+mod list;
 mod manifest;
 mod memory;
 mod mode;

@@ -6,7 +6,7 @@ pub mod sound;
 
 use std::path::Path;
 
-use slmdb::Db;
+use slmdb::{Db, EngineName};
 use slmdb_env::{Error, ErrorKind, Result};
 use slmdb_testkit::MemoryEnv;
 
@@ -182,6 +182,8 @@ impl Case<'_> {
             _ if [ErrorKind::Unsupported, ErrorKind::ReadOnly].contains(&error.kind()) => {}
             // Where a key segment does not say how long its keys are they count as the longest, and this pool is small.
             _ if error.kind() == ErrorKind::Full && self.kind.on == On::Emulated => {}
+            // Without a MANIFEST a directory that has nothing else is that of a new store, which takes nobody's pool. (Others have files.)
+            Error::Invalid { what } if self.kind.engine == EngineName::Tlsm && what.contains("exists already") => {}
             // A pool that can't be recognised any more is a foreign one; a repair wants a MANIFEST.
             _ if error.to_string().contains("repair") => {}
             _ => panic!("not an error for damaged bytes: {error:?}"),
@@ -195,7 +197,6 @@ mod tests {
     use slmdb_manifest::Manifest;
 
     use super::*;
-    use slmdb::EngineName;
 
     /// A store without any of its files whose names end so.
     fn without(sound: &Sound, ends: &[&str]) -> MemoryEnv {
@@ -233,13 +234,18 @@ mod tests {
                 state.engine_section.clear();
             }
             Manifest::rewrite(&env, Path::new(STORE), &state).unwrap();
-            let table = Path::new(STORE).join(format!("{:010}.sst", state.files.first_key_value().unwrap().0));
+            let Some((number, _)) = state.files.first_key_value() else {
+                assert_eq!(kind, Kind { engine: EngineName::Tlsm, on: On::Emulated }, "all others flush to files");
+                continue;
+            };
+            let table = Path::new(STORE).join(format!("{number:010}.sst"));
             let mut bytes = env.content(&table).unwrap();
             bytes[1] ^= 4;
             env.set_content(&table, &bytes);
 
             let report = options(kind, &env).repair(STORE, &mut |_| ()).unwrap();
-            assert!(report.losses.iter().any(|loss| matches!(loss, Loss::Key { .. })), "{kind:?}: {report:#?}");
+            let is_of_keys = |loss: &Loss| matches!(loss, Loss::Key { .. } | Loss::Entries { .. });
+            assert!(report.losses.iter().any(is_of_keys), "{kind:?}: {report:#?}");
             let db = options(kind, &env).open(STORE).unwrap();
             assert_eq!(db.get("key39").unwrap().as_deref(), Some(&[b'x'; 300][..]), "{kind:?}");
             db.put("key39", "new").unwrap();

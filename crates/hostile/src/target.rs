@@ -4,7 +4,7 @@ use slmdb_testkit::Random;
 
 use crate::mode::Mode;
 use crate::store::kind::On;
-use crate::{arena, checkpoint, import, manifest, pool, store, table, table_by_key, tree};
+use crate::{arena, checkpoint, import, list, manifest, pool, store, table, table_by_key, tree};
 
 /// What bytes are given to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +31,13 @@ pub enum Target {
     TableByKey,
     /// A whole directory on `Dram` with an image of the index.
     StoreImage,
+    /// Lists and segments in a pool.
+    List,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 11] = [
+    pub const ALL: [Target; 12] = [
         Target::Table,
         Target::Manifest,
         Target::Checkpoint,
@@ -47,6 +49,7 @@ impl Target {
         Target::StoreEmulated,
         Target::TableByKey,
         Target::StoreImage,
+        Target::List,
     ];
 
     /// Its name: of its corpus, and for `scripts/fuzz`.
@@ -63,6 +66,7 @@ impl Target {
             Target::StoreEmulated => "store-emulated",
             Target::TableByKey => "table-by-key",
             Target::StoreImage => "store-image",
+            Target::List => "list",
         }
     }
 
@@ -89,6 +93,7 @@ impl Target {
             Target::StoreEmulated => store::run(On::Emulated, input),
             Target::TableByKey => table_by_key::run(input),
             Target::StoreImage => store::run(On::DramWithImage, input),
+            Target::List => list::run(input),
         }
     }
 
@@ -104,7 +109,7 @@ impl Target {
             Target::Checkpoint => whole(&checkpoint::files()),
             Target::Arena => whole(&arena::files()),
             Target::Import => return import::seeds(),
-            Target::Pool | Target::Tree => Vec::new(),
+            Target::Pool | Target::Tree | Target::List => Vec::new(),
             Target::StoreDram | Target::StoreEmulated | Target::StoreImage => Vec::new(),
         };
         let mut random = Random(self as u64);

@@ -111,6 +111,7 @@ targets! {
     store_emulated: StoreEmulated, 300;
     table_by_key: TableByKey, 3000;
     store_image: StoreImage, 300;
+    list: List, 1000;
 }
 
 #[test]

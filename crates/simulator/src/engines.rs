@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb::LabOptions;
 use slmdb::engines::of_name;
-#[cfg(feature = "tlsm")]
-use slmdb::{Tiering, TlsmOptions};
+use slmdb::{LabOptions, Tiering, TlsmOptions};
 use slmdb_engine::{Engine, EngineName, Options, OwnOptions, RepairReport, Result};
 use slmdb_pmem::AnyMedium;
 use slmdb_testkit::Simulated;
@@ -35,7 +33,6 @@ pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
             level_growth: 2,
         })),
         // (A segment has a unit at least, so where little is needed of one, all would be copied always.)
-        #[cfg(feature = "tlsm")]
         EngineName::Tlsm => Some(Arc::new(TlsmOptions {
             tiering: match (setup.is_paper, setup.compacts_twice) {
                 (true, _) => Tiering::None,

@@ -201,7 +201,7 @@ fn the_shell_exports_whole_files_or_none() {
 /// The MANIFEST was overwritten, with exit code 0.
 #[test]
 fn an_export_never_writes_into_a_store() {
-    for engine in ["slm", "lab"] {
+    for engine in ["slm", "lab", "tlsm"] {
         let place = Place::new();
         let pool = format!("emulated:{}", place.path("pool").display());
         place.run("put", &["--engine", engine, "--pm", &pool, "k", "v"]).expect(0);

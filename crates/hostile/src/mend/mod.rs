@@ -9,6 +9,7 @@ pub mod arena;
 pub mod extents;
 pub mod hybrid;
 pub mod image;
+pub mod list;
 pub mod manifest;
 pub mod parts;
 pub mod pool;

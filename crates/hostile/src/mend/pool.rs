@@ -1,10 +1,11 @@
 //! The checksums of the pool (`docs/formats/pool.md`), and of what the index has in it (`docs/formats/index.md`; of hybrid
-//! trees see [`hybrid`]).
+//! trees see [`hybrid`], of lists [`list`]).
 
 use crc32c::{crc32c, crc32c_append};
 
 use super::extents::{ENTRY_BYTES, ROOT_AREA, UNIT_BYTES, extents};
-use super::{arena, array_at, hybrid, put, u64_at};
+use super::list::{LIST, SEGMENT};
+use super::{arena, array_at, hybrid, list, put, u64_at};
 
 /// The state word's place.
 pub const STATE_AT: usize = 64;
@@ -17,8 +18,6 @@ const HEADER: u8 = 1;
 const MAP: u8 = 2;
 const ARENA: u8 = 3;
 const KEY_SEGMENT: u8 = 4;
-const LIST: u8 = 8;
-const SEGMENT: u8 = 9;
 
 const SEGMENT_HEADER_BYTES: usize = 64;
 const INTENT_BYTES: usize = 256;
@@ -66,6 +65,7 @@ pub fn mend(bytes: &mut [u8]) {
         }
     }
     hybrid::mend(bytes, &extents);
+    list::mend(bytes, &extents);
     // In a pool that is open seals mean nothing.
     if u64_at(bytes, STATE_AT) >> 32 & 0xff == OPEN {
         return;
