@@ -9,6 +9,7 @@ pub mod list;
 pub mod log;
 pub mod memtable;
 mod prefetch;
+mod published;
 
 pub use key_lengths::{KeyLengths, LONG_KEY_BYTES};
 pub use slmdb_order::EntryKind;

@@ -13,7 +13,7 @@
 
 #[cfg(all(test, loom))]
 mod models;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::fmt;
@@ -22,12 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use slmdb_sync::modelled::{AtomicU64, spin_loop, yield_now};
-use slmdb_sync::scheduled::ArcSwap;
 
 use super::identity::Identity;
 use super::layout::{entries_for, home, homes_for};
 use super::slot::{SLOT_BYTES, Slot, SlotForm, order_rest};
 use crate::prefetch::prefetch_range;
+use crate::published::Published;
 
 /// A new table has so many homes.
 const HOMES_MIN: u64 = 64;
@@ -41,7 +41,7 @@ const WORDS: usize = SLOT_BYTES / 8;
 pub struct DramTable {
     /// Odd while slots change.
     version: AtomicU64,
-    words: ArcSwap<Words>,
+    words: Published<Words>,
     entries: AtomicU64,
 }
 
@@ -100,7 +100,7 @@ impl DramWriter {
 
     fn with_words(words: Words, load_percent: u32) -> DramWriter {
         let entries_max = entries_max(words.homes, load_percent);
-        let words = ArcSwap::from_pointee(words);
+        let words = Published::from_pointee(words);
         let table = DramTable { version: AtomicU64::new(0), words, entries: AtomicU64::new(0) };
         DramWriter { words: table.words.load_full(), table: Arc::new(table), load_percent, entries_max }
     }

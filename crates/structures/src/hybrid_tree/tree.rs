@@ -17,6 +17,7 @@ use super::layout::{
     TREES, VERSION, epoch_word, link,
 };
 use super::leaf::Leaf;
+use crate::published::Published;
 
 /// A hybrid tree in a pool. `Send` and `Sync`; any number of readers, and one writer at a time.
 pub struct HybridTree<M: Medium> {
@@ -99,32 +100,6 @@ impl Counts {
     pub(super) fn set_leaves(&mut self, leaves: usize) {
         self.leaves = leaves as u64;
         self.leaf_bytes = self.leaves * LEAF_BYTES;
-    }
-}
-
-/// The directory's place: replaced whole, and loaded without a lock.
-#[cfg(not(loom))]
-pub(super) type Published<T> = slmdb_sync::scheduled::ArcSwap<T>;
-/// The checker has no such thing, so there it is a lock around the same.
-#[cfg(loom)]
-pub(super) struct Published<T>(slmdb_sync::modelled::Mutex<Arc<T>>);
-
-#[cfg(loom)]
-impl<T> Published<T> {
-    pub(super) fn from_pointee(value: T) -> Self {
-        Published(slmdb_sync::modelled::Mutex::new(Arc::new(value)))
-    }
-
-    pub(super) fn load(&self) -> Arc<T> {
-        Arc::clone(&self.0.lock())
-    }
-
-    pub(super) fn load_full(&self) -> Arc<T> {
-        self.load()
-    }
-
-    pub(super) fn store(&self, value: Arc<T>) {
-        *self.0.lock() = value;
     }
 }
 
