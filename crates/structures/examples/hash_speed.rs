@@ -1,5 +1,5 @@
-//! How quick hash tables are beside the FAST and FAIR tree and the standard library's hash map, in plain memory: a look-up of a random
-//! key (its hash included), of a key that is missing, an insertion, a merge; and what a key takes.
+//! How quick hash tables are beside the FAST and FAIR tree and the standard library's hash map, in plain memory: a look-up of
+//! a random key (its hash included), of a key that is missing, an insertion, a merge; and what a key takes.
 //! `cargo run --release -p slmdb-structures --example hash_speed -- 1000000 4000000`.
 #![allow(clippy::unwrap_used, reason = "a program that measures stops where something fails")]
 

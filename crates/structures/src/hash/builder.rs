@@ -1,7 +1,7 @@
 //! Writing a table: slots for shard after shard, each shard's in the order of their hashes.
 //!
-//! A part's slots are gathered first, because their homes follow from how many there are. The table is made in memory and written at
-//! once. It takes so much memory as it is long, and 24 bytes for each slot of its largest part.
+//! A part's slots are gathered first, because their homes follow from how many there are. The table is made in memory and
+//! written at once. It takes so much memory as it is long, and 24 bytes for each slot of its largest part.
 
 use std::ops::Range;
 
@@ -55,8 +55,8 @@ impl TableBuilder {
         Ok(TableBuilder { record, rows, bytes, open: None, slots: Vec::new() })
     }
 
-    /// Begins the part of a shard, which may stay empty. It will be so full, in percent. A table says nothing of shards that were never
-    /// begun. [`Error::Invalid`] if the shard does not come behind the one before.
+    /// Begins the part of a shard, which may stay empty. It will be so full, in percent. A table says nothing of shards that
+    /// were never begun. [`Error::Invalid`] if the shard does not come behind the one before.
     pub fn begin_part(&mut self, shard: u16, load_percent: u32) -> Result<()> {
         let is_behind = self.open.is_none_or(|(before, _)| before < shard);
         if !is_behind || !self.record.range.contains(&u32::from(shard)) {
@@ -145,8 +145,8 @@ impl FinishedTable {
         &self.bytes
     }
 
-    /// Writes it into an extent of its own, whose owner is its number. On return it is durable and complete. After an error nothing is
-    /// left behind. [`Error::Full`] if the pool has no run of units that is so long.
+    /// Writes it into an extent of its own, whose owner is its number. On return it is durable and complete. After an error
+    /// nothing is left behind. [`Error::Full`] if the pool has no run of units that is so long.
     pub fn write_to_pool<M: Medium>(&self, pool: &Pool<M>, claim: Claim) -> Result<Extent> {
         let TableRecord { number, length_bytes, .. } = self.record;
         let extent = pool.allocate_part(ExtentKind::HashTable, length_bytes, length_bytes, number, claim)?;

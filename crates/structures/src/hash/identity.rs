@@ -25,8 +25,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From its parts: the shard, the 64 bits of hash behind those that name it, and the 34 bits behind these, which are the lower
-    /// ones of `rest`.
+    /// From its parts: the shard, the 64 bits of hash behind those that name it, and the 34 bits behind these, which are the
+    /// lower ones of `rest`.
     pub fn new(shard: u16, hash: u64, rest: u64) -> Identity {
         Identity { shard, hash, rest: rest & ((1 << REST_BITS) - 1) }
     }
@@ -94,7 +94,8 @@ impl fmt::Debug for KeyHasher {
 mod tests {
     use super::*;
 
-    /// As another implementation has it, after the function's definition: what is stored must not change with a version of the library.
+    /// As another implementation has it, after the function's definition: what is stored must not change with a version of
+    /// the library.
     #[test]
     fn a_hash_never_changes() {
         let secret: [u8; 16] = std::array::from_fn(|at| at as u8);
@@ -115,7 +116,7 @@ mod tests {
                 assert_eq!(u64::from(few.shard), if bits == 0 { 0 } else { all.hash >> (64 - bits) });
                 let hash = (u128::from(all.hash) << 64 | u128::from(all.rest) << 30) << bits;
                 assert_eq!(few.hash, (hash >> 64) as u64);
-                assert_eq!(few.rest >> bits, u64::from(hash as u64 >> 30 << bits >> bits) >> bits, "{bits} bits");
+                assert_eq!(few.rest >> bits, hash as u64 >> 30 >> bits, "{bits} bits");
             }
         }
     }

@@ -1,24 +1,24 @@
 //! Hash tables of slots: one that grows in DRAM, and packed ones that never change, in the pool or in a file.
 //!
-//! ChameleonDB (Zhang and others, EuroSys '21) cuts an index by hash into *shards*. Each shard is a small LSM tree whose runs are hash
-//! tables (section 2.1), and has one more hash table in DRAM, the Auxiliary Bypass Index, for all runs but the last
-//! (section 2.2). Keys and values lie elsewhere. A table has 24 bytes for each key: who it is, and where its entry lies.
+//! ChameleonDB (Zhang and others, EuroSys '21) cuts an index by hash into *shards*. Each shard is a small LSM tree whose runs
+//! are hash tables (section 2.1), and has one more hash table in DRAM, the Auxiliary Bypass Index, for all runs but the last
+//! (section 2.2). Keys and values lie elsewhere. A table has 24 bytes for each key: which it is, and where its entry lies.
 //!
-//! All tables here keep their slots in the order of their hashes, which is *ordered probing*: a search ends at the first larger hash,
-//! so a key that is missing costs as much as one that is there. (The paper's linear probing ends at an empty slot.) It
-//! also makes each table a sorted run, so tables are merged by reading each once.
+//! All tables here keep their slots in the order of their hashes. With that *ordered probing* a search ends at the first
+//! larger hash, so a key that is missing costs as much as one that is there. (The paper's linear probing ends at an empty
+//! slot.) Each table is a sorted run, too, and tables are merged by reading each once.
 //!
 //! `docs/formats/hash-table.md` has the bytes. Read it in this order: `identity` (a key's hash), `slot`, `dram_table`; then
 //! `layout` (the bytes), `record`, `builder`, `table_bytes` (where a table lies), `search`, `part_cursor`, `merge`, `verify`.
 //!
 //! # What is promised
 //!
-//! * A table in the pool becomes durable as a whole: all its bytes, then a fence, then its first word, then a second fence. What a
-//!   crash leaves before that is no table. Of a table in a file, its maker says when it is durable.
+//! * A table in the pool becomes durable as a whole: all its bytes, then a fence, then its first word, then a second fence.
+//!   What a crash leaves before that is no table. Whoever writes a table to a file syncs it before anything names it.
 //! * A packed table never changes, so threads share nothing there that a model checker could look at. The table in DRAM has one
 //!   writer and any number of readers without a lock; `dram_table/models.rs` is its model.
-//! * Whatever the bytes are, a search ends within its part. A damaged slot may hide a key, or lead to a wrong place: whoever follows a
-//!   slot checks the entry there, and its key. Who reads a whole part ([`PartCursor`]) finds any damage.
+//! * Whatever the bytes are, a search ends within its part. A damaged slot may hide a key, or lead to a wrong place: whoever
+//!   follows a slot checks the entry there, and its key. A cursor that reads a whole part ([`PartCursor`]) finds any damage.
 //! * Two keys with one [`Identity`] count as one. At `n` keys in 256 shards that has a chance of n²/2^107.
 
 mod builder;

@@ -1,8 +1,8 @@
 //! Reading a part from its beginning to its end: for merges, for making a table in DRAM again, and for `verify`.
 //!
-//! A part has one right form: each slot lies at its home, or right behind the one before it if that is farther. So a cursor finds any slot
-//! that lies wrong when it comes there, and any other damage at the end of the part, by the checksum. Who has read to the end
-//! without an error has read what was written.
+//! A part has one right form: each slot lies at its home, or right behind the one before it if that is farther. So a cursor
+//! finds any slot that lies wrong when it comes there, and any other damage at the end of the part, by the checksum. Slots
+//! that were read to the end without an error are those that were written.
 
 use slmdb_env::{Error, Result};
 

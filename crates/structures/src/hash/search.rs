@@ -31,7 +31,8 @@ pub struct HashTable<B> {
 impl<B: TableBytes> HashTable<B> {
     /// Opens the table of this number and store. Reads its header, and checks it. Slots are not read.
     ///
-    /// [`Error::Corruption`](slmdb_env::Error::Corruption) if there is no complete table of this number, or its header is damaged.
+    /// [`Error::Corruption`](slmdb_env::Error::Corruption) if there is no complete table of this number, or its header is
+    /// damaged.
     /// [`Error::Unsupported`](slmdb_env::Error::Unsupported) if it is of another version.
     pub fn open(bytes: B, number: u32, uuid: [u8; 16]) -> Result<HashTable<B>> {
         let (record, parts) = read(&bytes, number, uuid)?;

@@ -59,8 +59,8 @@ impl<M: Medium> PoolBytes<M> {
     #[inline]
     fn bytes(&self, at: u64, length_bytes: usize) -> Result<&[u8]> {
         self.pool.note_read();
-        // SAFETY: of a table, whose maker has completed it before telling anybody. Nobody changes it since, and it is not freed before
-        // this.
+        // SAFETY: of a table, whose maker has completed it before telling anybody. Nobody changes it since, and it is not
+        // freed before this.
         unsafe { self.pool.bytes(self.extent.offset + at, length_bytes as u64) }
     }
 }
