@@ -138,7 +138,7 @@ fn table(pool: &Arc<Pool<Dram>>, builder: TableBuilder) -> HashTable<PoolBytes<D
     let finished = builder.finish().unwrap();
     let extent = finished.write_to_pool(pool, Claim::Privileged).unwrap();
     let number = finished.record().number;
-    HashTable::open(PoolBytes::new(Arc::clone(pool), extent, number).unwrap(), number, UUID).unwrap()
+    HashTable::open(PoolBytes::new(Arc::clone(pool), extent).unwrap(), number, UUID).unwrap()
 }
 
 #[derive(Debug)]

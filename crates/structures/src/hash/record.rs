@@ -150,10 +150,9 @@ fn parts(rows: &[u8], count: u32, header_end: u64, table_end: u64) -> Option<Box
             continue;
         }
         let begin = u64::from(begin) * UNIT_BYTES;
-        let length_bytes = end.checked_sub(begin).filter(|_| begin >= header_end)?;
+        let length_bytes = end.checked_sub(begin)?;
         let part = Part { begin, length_bytes, homes: homes.into(), entries, crc };
-        let room = part.positions();
-        if part.homes > room || u64::from(entries) > room || (entries == 0) != (homes == 0) {
+        if u64::from(entries) > part.positions() {
             return None;
         }
         *to = Some(part);

@@ -42,10 +42,9 @@ pub struct PoolBytes<M: Medium> {
 }
 
 impl<M: Medium> PoolBytes<M> {
-    /// The bytes of the table of this number. [`Error::Corruption`] if its extent is not there.
-    pub fn new(pool: Arc<Pool<M>>, extent: Extent, number: u32) -> Result<PoolBytes<M>> {
-        let found = pool.extent_at(extent.offset);
-        if found != Some(extent) || extent.kind != ExtentKind::HashTable || extent.owner != number {
+    /// The bytes of an extent. [`Error::Corruption`] if there is none, or it is of another kind.
+    pub fn new(pool: Arc<Pool<M>>, extent: Extent) -> Result<PoolBytes<M>> {
+        if pool.extent_at(extent.offset) != Some(extent) || extent.kind != ExtentKind::HashTable {
             return Err(Error::corruption(pool.path(), extent.offset, "a hash table is not where it should be"));
         }
         Ok(PoolBytes { pool, extent })

@@ -29,7 +29,7 @@ fn a_crash_leaves_a_table_whole_or_none() {
         let medium = Simulated::new();
         let pool = pool(medium.clone());
         // A table that is no more has left its bytes where the new one comes to lie.
-        let gone = written(&pool, 9, &new);
+        let gone = written(&pool, 9, &old);
         pool.free_extent(gone.offset).unwrap();
         let begin = medium.moment();
         assert_eq!(written(&pool, 2, &new).offset, gone.offset);

@@ -159,6 +159,23 @@ fn mended_damage_is_harmless() {
     }
 }
 
+/// What is told of a table before its slots are read is bounded by its length, and agrees.
+#[test]
+fn forged_counts_are_refused() {
+    let image = Image::new();
+    // The first part: 30 slots in 1,024 bytes, which have room for 42.
+    for (entries, is_refused) in [(30, false), (29, false), (42, false), (43, true), (u32::MAX, true)] {
+        for sum in [40_u64, 10 + u64::from(entries)] {
+            let mut bytes = image.bytes.clone();
+            put(&mut bytes, HEADER_BYTES + 8, &entries.to_le_bytes());
+            put(&mut bytes, 48, &sum.to_le_bytes());
+            mend(&mut bytes);
+            let opened = HashTable::open(Memory(bytes), NUMBER, UUID);
+            assert_eq!(opened.is_err(), is_refused || sum != 10 + u64::from(entries), "{entries} in {sum}");
+        }
+    }
+}
+
 /// All slots of a long part are smaller than what is looked for, and none is where it should be.
 #[test]
 fn a_search_ends_with_its_part() {

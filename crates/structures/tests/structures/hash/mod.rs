@@ -78,7 +78,7 @@ pub fn built(number: u32, parts: &Parts, load_percent: u32) -> FinishedTable {
 }
 
 pub fn open<M: Medium>(pool: &Arc<Pool<M>>, extent: Extent, number: u32) -> Result<HashTable<PoolBytes<M>>> {
-    HashTable::open(PoolBytes::new(Arc::clone(pool), extent, number)?, number, UUID)
+    HashTable::open(PoolBytes::new(Arc::clone(pool), extent)?, number, UUID)
 }
 
 pub fn written<M: Medium>(pool: &Arc<Pool<M>>, number: u32, parts: &Parts) -> Extent {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use slmdb_env::ErrorKind;
-use slmdb_pmem::{Claim, Dram, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_pmem::{Claim, Dram, Extent, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hash::{
-    Deletes, DramWriter, HashTable, Identity, Lost, Merge, Slot, SlotPlace, TableBuilder, TableOptions, table_bytes,
+    Deletes, DramWriter, HashTable, Identity, Lost, Merge, PoolBytes, Slot, TableBuilder, TableOptions, table_bytes,
 };
 
 use super::{Memory, Parts, UUID, built, check, extents, open, options, parts, pool, slot, written};
@@ -129,9 +129,16 @@ fn a_search_reads_little() {
     let watched = Watched(Memory(built(3, &parts, 75).bytes().to_vec()), std::sync::Mutex::default());
     let table = HashTable::open(watched, 3, UUID).unwrap();
     table.bytes().1.lock().unwrap().clear();
-    parts[&2].keys().for_each(|identity| assert!(table.get(identity).unwrap().is_some()));
+    for (identity, slot) in &parts[&2] {
+        assert_eq!(table.get(identity).unwrap(), Some(*slot));
+    }
+    let (others, mut missing) = (super::parts([(2, 20_000)], 2), 0);
+    for identity in others[&2].keys() {
+        missing += u32::from(table.get(identity).unwrap().is_none());
+    }
+    assert_eq!(missing, 20_000);
     let reads = std::mem::take(&mut *table.bytes().1.lock().unwrap());
-    assert!(reads.len() < 22_000, "{} reads", reads.len());
+    assert!(reads.len() < 44_000, "{} reads of 40,000 keys", reads.len());
     for (at, length) in reads {
         assert!(length <= 192 && (length == 24 || at / 4096 == (at + length as u64 - 1) / 4096), "{length} at {at}");
     }
@@ -194,7 +201,18 @@ fn another_number_or_store_is_refused() {
     let bytes = || Memory(built(3, &parts, 75).bytes().to_vec());
     assert_eq!(HashTable::open(bytes(), 3, [8; 16]).unwrap_err().kind(), ErrorKind::Corruption);
     assert_eq!(HashTable::open(bytes(), 4, UUID).unwrap_err().kind(), ErrorKind::Corruption);
-    let found = HashTable::open(bytes(), 3, UUID).unwrap();
-    let missing = SlotPlace { file: 1, offset: 0, length_bytes: 1 };
-    assert_ne!(found.slots(2).next().unwrap().unwrap().place(), missing);
+    let list = pool.allocate_extent(ExtentKind::List, 1, 3).unwrap();
+    for extent in [list, Extent { kind: ExtentKind::HashTable, ..list }, Extent { offset: 1 << 40, ..other }] {
+        assert_eq!(PoolBytes::new(Arc::clone(&pool), extent).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}
+
+/// Two slots that lead to one entry are no loss.
+#[test]
+fn an_entry_that_is_still_found_is_not_lost() {
+    let slot = slot(&Identity::new(2, 7, 7), 1);
+    let once = || -> Box<dyn Iterator<Item = _>> { Box::new([Ok(slot)].into_iter()) };
+    let mut merge = Merge::new([once(), once()], Deletes::Dropped).unwrap();
+    assert_eq!(merge.next(|lost| panic!("{lost:?}")).unwrap(), Some(slot));
+    assert_eq!(merge.next(|lost| panic!("{lost:?}")).unwrap(), None);
 }
