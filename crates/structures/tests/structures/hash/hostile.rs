@@ -174,6 +174,13 @@ fn forged_counts_are_refused() {
             assert_eq!(opened.is_err(), is_refused || sum != 10 + u64::from(entries), "{entries} in {sum}");
         }
     }
+    // The parts begin where the header ends.
+    for begin in [0, 2] {
+        let mut bytes = image.bytes.clone();
+        put(&mut bytes, HEADER_BYTES, &u32::to_le_bytes(begin));
+        mend(&mut bytes);
+        assert!(HashTable::open(Memory(bytes), NUMBER, UUID).is_err(), "{begin}");
+    }
 }
 
 /// All slots of a long part are smaller than what is looked for, and none is where it should be.
