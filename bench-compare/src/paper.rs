@@ -16,12 +16,12 @@ mod slm_db;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Command, Design, Paper, Stores, Verb};
+use crate::arguments::{Design, Paper, Stores};
 use crate::paper::evaluation::{Evaluation, Load, Sweep};
-use crate::paper::measured::{Measured, MeasuredPoint};
+use crate::paper::measured::Measured;
+use crate::plot::MeasuredPoint;
 use crate::summary::Summary;
 use crate::turns;
 
@@ -135,15 +135,8 @@ impl Setup<'_> {
             .map(OsString::from),
         );
         raw.extend(load.flags.iter().map(OsString::from));
-        for (flag, directory) in [("--db", &paper.db), ("--pools", &paper.pools)] {
-            raw.extend(directory.iter().flat_map(|directory| [flag.into(), directory.clone().into_os_string()]));
-        }
-        raw.extend(paper.loop_device.map(|bytes| OsString::from(format!("--loop-device={bytes}"))));
+        raw.extend(paper.places.arguments());
         raw.extend(paper.memory_limit.map(|bytes| OsString::from(format!("--memory-limit={bytes}"))));
-        let program = [OsString::from("slmdb-compare")];
-        let parsed = Command::try_parse_from(program.iter().chain(&raw)).map_err(|error| error.to_string())?;
-        let Verb::Run(run) = parsed.verb else { return Err("`run` was not read as `run`".to_string()) };
-        let names = run.stores.0.iter().map(|store| store.name.clone()).collect();
-        Ok(Summary::of(names, &turns::take(&run, &raw, watch)?))
+        turns::measured(&raw, watch)
     }
 }

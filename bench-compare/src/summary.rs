@@ -114,6 +114,11 @@ impl Row {
         Spread::of(self.runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
     }
 
+    /// The largest over the repeats, by its name.
+    pub fn worst(&self, name: &str) -> Option<f64> {
+        Spread::of(self.runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.maximum)
+    }
+
     /// A list of what was seen over time, in the first repeat, by its name; none if nothing was.
     pub fn over_time(&self, name: &str) -> Option<Vec<f64>> {
         let numbers = self.runs.first()?.get("over_time")?.get(name)?.as_array()?;
