@@ -50,7 +50,8 @@ pub struct Paper {
     /// Whose paper
     #[arg(long, value_enum, value_name = "DESIGN", default_value = "slm")]
     pub paper: Design,
-    /// The part of the paper's data (slm: 8 GB, lab: 90 GB) that each store is filled with [default: 0.016 of slm's, 0.003 of lab's]
+    /// The part of the paper's data (slm: 8 GB, lab: 90 GB, tlsm: 8 to 12 GB) that each store is filled with [default: 0.016 of
+    /// slm's, 0.003 of lab's, 0.125 of tlsm's]
     #[arg(long, value_name = "PART", value_parser = parse_scale)]
     pub scale: Option<f64>,
     /// Which stores, as for `run`; ratios are to the first [default: the paper's, as far as they can be had, and ours]
@@ -127,11 +128,13 @@ pub enum Design {
     Slm,
     /// LAB-DB (TOS 20(1), 2024), section 4
     Lab,
+    /// TLSM (IEEE Access 8, 2020), section V
+    Tlsm,
 }
 
 impl Design {
     /// All there are.
-    pub const ALL: [Design; 2] = [Design::Slm, Design::Lab];
+    pub const ALL: [Design; 3] = [Design::Slm, Design::Lab, Design::Tlsm];
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {

@@ -28,7 +28,7 @@ const FLAGS: [&str; 5] = [
 ];
 const MEMORY_BUDGET_BYTES: u64 = 256 << 20;
 /// The smallest memory limit, and what of it is the budget at least.
-const MEMORY_LIMIT_BYTES_MIN: u64 = 64 << 20;
+const MEMORY_LIMIT_BYTES_MIN: u64 = 96 << 20;
 const MEMORY_BUDGET_BYTES_MIN: u64 = 8 << 20;
 /// A store is at rest when it has done nothing for a second, or for this part of it, with small data for less.
 const QUIET_MS: f64 = 1000.0;

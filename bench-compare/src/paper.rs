@@ -1,9 +1,11 @@
-//! A paper's evaluation again: what it measured (`slm_db`, `lab_db`), measured here ([`measure`]), as a page (`page`) and JSON.
+//! A paper's evaluation again: what it measured (`slm_db`, `lab_db`, `tlsm`), measured here ([`measure`]), as a page (`page`) and JSON.
 //!
 //! SLM-DB, section 6.1: a random write workload makes a store of 8 GB, 20-byte keys, N writes; each of the other workloads does 0.2 × N
 //! operations, on what has been flushed, when the compactions after that have ended (section 6.3); but YCSB's, which go on from their load.
 //! LAB-DB, section 4.1: 90 M keys of 8 bytes with values of 1 KiB; YCSB's workloads go on for an hour each there, and for half as many
 //! operations as there are records here.
+//!
+//! TLSM, sections V-A and V-B: random writes of up to 12 GB, 16-byte keys, then random reads, without a rest in between.
 //!
 //! `--scale` takes a part of that. What is other than there: write buffers and levels are scaled with the data (so that there are as many
 //! flushes and compactions as there), and memory is limited only by the flag for it (there: 4 GB for 8 GB of data, 16 GB for 90).
@@ -13,6 +15,7 @@ mod lab_db;
 mod measured;
 mod page;
 mod slm_db;
+mod tlsm;
 
 use std::ffi::OsString;
 
@@ -25,7 +28,7 @@ use crate::plot::MeasuredPoint;
 use crate::summary::Summary;
 use crate::turns;
 
-/// The write buffers of both papers, and the smallest here.
+/// The write buffers of the papers, and the smallest here. Loads have multiples of them.
 const WRITE_BUFFER_BYTES: f64 = (64 << 20) as f64;
 const WRITE_BUFFER_BYTES_MIN: f64 = (1 << 20) as f64;
 
@@ -34,6 +37,7 @@ fn evaluation_of(design: Design) -> Evaluation {
     match design {
         Design::Slm => slm_db::evaluation(),
         Design::Lab => lab_db::evaluation(),
+        Design::Tlsm => tlsm::evaluation(),
     }
 }
 
@@ -121,7 +125,7 @@ impl Setup<'_> {
             [
                 format!("--stores={stores}"),
                 format!("--repeat={}", paper.repeat),
-                format!("--benchmarks={}", load.benchmarks),
+                format!("--benchmarks={}", load.benchmarks.replace("{five times}", &(5 * writes).to_string())),
                 format!("--num={writes}"),
                 format!("--reads={}", if is_ycsb { writes } else { operations }),
                 format!("--operations={operations}"),

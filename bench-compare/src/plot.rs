@@ -39,6 +39,12 @@ pub(crate) enum Measure {
     LatencyUs { keys: u64 },
     /// The mean latency of the first benchmark to that of the second.
     PartOf(&'static str),
+    /// The mean latency of one operation to that of the first store.
+    ToFirst,
+    /// Bytes written to files and to the fast tier, as asked for, for each byte put.
+    WrittenPerBytePut,
+    /// Bytes, by their name, at the end of the first benchmark, to what this one has put.
+    ToBytesPutBy(&'static str, &'static str),
     /// Something counted, by its name: bytes for each byte put ...
     BytesPerBytePut(&'static str),
     /// ... for each operation of the first benchmark, times this, and what that is then ...
@@ -70,6 +76,19 @@ impl Plot {
             Measure::Rate => Some(point.row(first, store)?.rate.median),
             Measure::LatencyUs { keys } => Some(mean_us(first)? / keys as f64),
             Measure::PartOf(whole) => Some(mean_us(first)? / mean_us(whole)?),
+            Measure::ToFirst => {
+                let mean_ns = |store| point.row(first, store)?.median("mean_ns");
+                Some(mean_ns(store)? / mean_ns(0)?)
+            }
+            Measure::WrittenPerBytePut => {
+                // What has no fast tier writes nothing there.
+                let bytes = sum("file_written_bytes_asked")? + sum("fast_tier_bytes_asked").unwrap_or(0.0);
+                Some(bytes / sum("bytes_put")?.max(1.0))
+            }
+            Measure::ToBytesPutBy(name, fill) => {
+                let put_bytes = point.row(fill, store)?.median("bytes_put")?;
+                Some(point.row(first, store)?.median(name)? / put_bytes.max(1.0))
+            }
             Measure::BytesPerBytePut(name) => Some(sum(name)? / sum("bytes_put")?.max(1.0)),
             Measure::PerOperation(name, times, _) => {
                 let operations = point.row(first, store)?.median("operations")?;
@@ -85,7 +104,10 @@ impl Plot {
 impl Measure {
     /// Whether a paper's bars show multiples of the first store's, rather than the number itself.
     pub fn is_ratio(self) -> bool {
-        matches!(self, Measure::Rate | Measure::LatencyUs { .. } | Measure::BytesPerBytePut(_))
+        matches!(
+            self,
+            Measure::Rate | Measure::LatencyUs { .. } | Measure::BytesPerBytePut(_) | Measure::WrittenPerBytePut
+        )
     }
 
     /// What stands behind a number.
@@ -94,7 +116,8 @@ impl Measure {
             Measure::Rate => "op/s",
             Measure::LatencyUs { .. } => "us",
             Measure::PartOf(_) => "",
-            Measure::BytesPerBytePut(_) => "bytes per byte put",
+            Measure::ToFirst | Measure::ToBytesPutBy(..) => "",
+            Measure::BytesPerBytePut(_) | Measure::WrittenPerBytePut => "bytes per byte put",
             Measure::PerOperation(_, _, unit)
             | Measure::Number(_, _, unit)
             | Measure::Worst(_, _, unit)

@@ -184,8 +184,8 @@ pub(super) static SECTIONS: [Section; 6] = [
             column("A, Zipf 0.99", &["A, Zipf 0.99"], TAIL),
             column("gets beyond memory", &["gets beyond memory"], TAIL),
             column("A beyond memory", &["A beyond memory"], TAIL),
-            column("longest put, fill", &["fill"], LONGEST),
-            column("longest put, overwrites", &["overwrites"], LONGEST),
+            column("longest, fill", &["fill"], LONGEST),
+            column("longest, overwrites", &["overwrites"], LONGEST),
         ],
     },
     Section {

@@ -1,5 +1,5 @@
 //! What an evaluation is made of: what is measured ([`Sweep`]), and which figures and tables come of it ([`Figure`]). Each paper's is a
-//! module: [`super::slm_db`], [`super::lab_db`].
+//! module: [`super::slm_db`], [`super::lab_db`], [`super::tlsm`].
 
 pub(super) use crate::plot::{Measure, Plot};
 use crate::spec;
@@ -51,6 +51,7 @@ pub(super) struct Point {
 /// What is done in one store.
 #[derive(Clone)]
 pub(super) struct Load {
+    /// As `run` has them. `{five times}` is five times the number of keys.
     pub benchmarks: &'static str,
     pub value_bytes: u64,
     /// As many as the paper has.
@@ -116,7 +117,9 @@ mod tests {
         for evaluation in Design::ALL.map(evaluation_of) {
             let benchmarks_of = |name: &str| -> Vec<&str> {
                 let sweep = evaluation.sweeps.iter().find(|sweep| sweep.name == name).unwrap();
-                sweep.points.iter().flat_map(|point| &point.loads).flat_map(|load| load.benchmarks.split(',')).collect()
+                let loads = sweep.points.iter().flat_map(|point| &point.loads);
+                let names = loads.flat_map(|load| load.benchmarks.split(','));
+                names.map(|name| name.split(':').next().unwrap()).collect()
             };
             for figure in evaluation.figures {
                 let measured = benchmarks_of(figure.sweep);
@@ -131,7 +134,7 @@ mod tests {
             }
             let own = evaluation.sweeps.iter().filter_map(|sweep| sweep.stores);
             for stores in own.chain([evaluation.stores]) {
-                let read = crate::spec::StoreSpec::parse_list(&evaluation.sized(stores, 0.001));
+                let read = crate::spec::StoreSpec::parse_list(&evaluation.sized(stores, 1e-9));
                 assert!(read.as_ref().is_ok_and(|specs| specs.len() > 1), "{stores}: {read:?}");
             }
         }

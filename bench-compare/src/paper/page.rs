@@ -98,9 +98,13 @@ fn rows_of(lines: &Lines, sweep: &Measured) -> Vec<Vec<String>> {
     rows
 }
 
-/// A number in a table.
+/// A number in a table; the paper has none at some points.
 fn in_table(number: f64) -> String {
-    if number >= 1000.0 { slmdb_cli::units::count(number as u64) } else { format!("{number:.2}") }
+    match number {
+        number if number.is_nan() => "-".to_string(),
+        number if number >= 1000.0 => slmdb_cli::units::count(number as u64),
+        number => format!("{number:.2}"),
+    }
 }
 
 /// How fast each store was from one moment to the next.
