@@ -132,6 +132,10 @@ mod tests {
                 }
                 assert!(told.iter().all(|benchmark| measured.contains(benchmark)), "{}: {told:?}", figure.title);
             }
+            let loads = evaluation.sweeps.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.loads);
+            for step in loads.flat_map(|load| load.benchmarks.split(',')) {
+                crate::step::Step::parse(&step.replace("{five times}", "5")).unwrap();
+            }
             let own = evaluation.sweeps.iter().filter_map(|sweep| sweep.stores);
             for stores in own.chain([evaluation.stores]) {
                 let read = crate::spec::StoreSpec::parse_list(&evaluation.sized(stores, 1e-9));

@@ -385,6 +385,11 @@ const FIGURES: &[Figure] = &[
                 &["overwrite"],
                 Measure::ToBytesPutBy("fast_tier_bytes", "filluniquerandom"),
             ),
+            Plot::of(
+                "The same after a rest",
+                &["waitforcompaction"],
+                Measure::ToBytesPutBy("fast_tier_bytes", "filluniquerandom"),
+            ),
             Plot::of("Written to both tiers for a byte put", &["overwrite"], Measure::WrittenPerBytePut),
             Plot::of("Overwrites", &["overwrite"], Measure::Rate),
         ],
