@@ -70,9 +70,13 @@ fn drawn(picture: &Picture, columns: &[Column], measured: &[Measured], medium: u
     let is_of_one_work = picture.of == first.work.name;
     let titles: Vec<String> = groups
         .iter()
-        .map(|(work, column)| match is_of_one_work {
-            true => column.title().to_string(),
-            false => format!("{}: {}", work.work.name, column.title().rsplit(", ").next().unwrap_or_default()),
+        .map(|(work, column)| {
+            let own = groups.iter().filter(|(other, _)| other.work.name == work.work.name).count();
+            match (is_of_one_work, own) {
+                (true, _) => column.title().to_string(),
+                (false, 1) => work.work.name.to_string(),
+                _ => column.title().rsplit(", ").next().unwrap_or_default().to_string(),
+            }
         })
         .collect();
     let about = if is_of_one_work { first.work.about } else { picture.of };
