@@ -21,6 +21,7 @@ pub mod script;
 
 mod arena;
 mod checkpoint;
+mod hash_table;
 mod import;
 mod list;
 mod manifest;

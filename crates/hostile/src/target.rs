@@ -4,7 +4,7 @@ use slmdb_testkit::Random;
 
 use crate::mode::Mode;
 use crate::store::kind::On;
-use crate::{arena, checkpoint, import, list, manifest, pool, store, table, table_by_key, tree};
+use crate::{arena, checkpoint, hash_table, import, list, manifest, pool, store, table, table_by_key, tree};
 
 /// What bytes are given to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +33,13 @@ pub enum Target {
     StoreImage,
     /// Lists and segments in a pool.
     List,
+    /// A packed hash table.
+    HashTable,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 12] = [
+    pub const ALL: [Target; 13] = [
         Target::Table,
         Target::Manifest,
         Target::Checkpoint,
@@ -50,6 +52,7 @@ impl Target {
         Target::TableByKey,
         Target::StoreImage,
         Target::List,
+        Target::HashTable,
     ];
 
     /// Its name: of its corpus, and for `scripts/fuzz`.
@@ -67,6 +70,7 @@ impl Target {
             Target::TableByKey => "table-by-key",
             Target::StoreImage => "store-image",
             Target::List => "list",
+            Target::HashTable => "hash-table",
         }
     }
 
@@ -94,6 +98,7 @@ impl Target {
             Target::TableByKey => table_by_key::run(input),
             Target::StoreImage => store::run(On::DramWithImage, input),
             Target::List => list::run(input),
+            Target::HashTable => hash_table::run(input),
         }
     }
 
@@ -108,6 +113,7 @@ impl Target {
             Target::Manifest => whole(&manifest::files()),
             Target::Checkpoint => whole(&checkpoint::files()),
             Target::Arena => whole(&arena::files()),
+            Target::HashTable => whole(&hash_table::files()),
             Target::Import => return import::seeds(),
             Target::Pool | Target::Tree | Target::List => Vec::new(),
             Target::StoreDram | Target::StoreEmulated | Target::StoreImage => Vec::new(),

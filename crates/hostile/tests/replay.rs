@@ -112,6 +112,7 @@ targets! {
     table_by_key: TableByKey, 3000;
     store_image: StoreImage, 300;
     list: List, 1000;
+    hash_table: HashTable, 3000;
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub enum ExtentKind {
     List = 8,
     /// Entries that such lists point at.
     Segment = 9,
+    /// A hash table of ChameleonDB: slots that lead to entries, and no entries.
+    HashTable = 10,
 }
 
 impl ExtentKind {
@@ -29,7 +31,7 @@ impl ExtentKind {
     /// before anything names them. So the pool neither sums nor writes back what they contain, and its closing and
     /// opening take no longer because of them.
     pub fn checks_itself(self) -> bool {
-        matches!(self, ExtentKind::List | ExtentKind::Segment)
+        matches!(self, ExtentKind::List | ExtentKind::Segment | ExtentKind::HashTable)
     }
 
     /// The kind that a byte of the map stands for.
@@ -45,6 +47,7 @@ impl ExtentKind {
             7 => ExtentKind::Records,
             8 => ExtentKind::List,
             9 => ExtentKind::Segment,
+            10 => ExtentKind::HashTable,
             _ => return None,
         })
     }

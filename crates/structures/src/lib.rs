@@ -1,6 +1,8 @@
-//! The structures of slmdb in the fast tier: the log, the skiplist MemTable, the FAST and FAIR B+-tree, the hybrid tree and lists.
+//! The structures of slmdb in the fast tier: the log, the skiplist MemTable, the FAST and FAIR B+-tree, the hybrid tree, lists and
+//! hash tables.
 
 pub mod fast_fair;
+pub mod hash;
 pub mod hybrid_tree;
 mod key_lengths;
 pub mod list;

@@ -7,6 +7,7 @@
 
 pub mod arena;
 pub mod extents;
+pub mod hash_table;
 pub mod hybrid;
 pub mod image;
 pub mod list;

@@ -18,6 +18,7 @@ const HEADER: u8 = 1;
 const MAP: u8 = 2;
 const ARENA: u8 = 3;
 const KEY_SEGMENT: u8 = 4;
+const HASH_TABLE: u8 = 10;
 
 const SEGMENT_HEADER_BYTES: usize = 64;
 const INTENT_BYTES: usize = 256;
@@ -92,7 +93,7 @@ fn seal(bytes: &mut [u8], unit: usize, kind: u8, end: usize) {
         _ => (0, start),
     };
     // What checks itself has the seal of no bytes.
-    let content = if matches!(kind, LIST | SEGMENT) { 0 } else { crc32c_append(crc, &bytes[rest..end]) };
+    let content = if matches!(kind, LIST | SEGMENT | HASH_TABLE) { 0 } else { crc32c_append(crc, &bytes[rest..end]) };
     let check = crc32c(&(unit as u64).to_le_bytes());
     let check = crc32c_append(crc32c_append(check, &bytes[entry_at..entry_at + 8]), &content.to_le_bytes());
     put(bytes, entry_at + 8, &(u64::from(check) << 32 | u64::from(content)).to_le_bytes());

@@ -231,7 +231,7 @@ mod tests {
     /// Closing, opening and recovery don't touch extents that check themselves, however many there are.
     #[test]
     fn what_checks_itself_is_neither_summed_nor_written_back() {
-        for kind in [ExtentKind::List, ExtentKind::Segment] {
+        for kind in [ExtentKind::List, ExtentKind::Segment, ExtentKind::HashTable] {
             let (few, many) = (bytes_touched(kind, 8), bytes_touched(kind, 400));
             for (step, (few, many)) in few.iter().zip(&many).enumerate() {
                 // The words of the maps are more, and nothing else.

@@ -34,7 +34,7 @@ fn pool_file(clean: bool) -> (MemoryEnv, Vec<Extent>, Vec<u8>) {
 fn flips_in_extents_that_check_themselves_are_left_to_their_readers() {
     let env = MemoryEnv::new();
     let pool = Pool::create(&env, Path::new(PATH), Emulated::new(), &small()).unwrap();
-    let extents = [ExtentKind::List, ExtentKind::Segment].map(|kind| {
+    let extents = [ExtentKind::List, ExtentKind::Segment, ExtentKind::HashTable].map(|kind| {
         let extent = pool.allocate_extent(kind, 1, kind as u32).unwrap();
         fill(&pool, &extent);
         extent

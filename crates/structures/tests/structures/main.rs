@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fast_fair;
+mod hash;
 mod hooked;
 mod hybrid_tree;
 mod list;

@@ -1,0 +1,120 @@
+//! Reading a part from its beginning to its end: for merges, for making a table in DRAM again, and for `verify`.
+//!
+//! A part has one right form: each slot lies at its home, or right behind the one before it if that is farther. So a cursor finds any slot
+//! that lies wrong when it comes there, and any other damage at the end of the part, by the checksum. Who has read to the end
+//! without an error has read what was written.
+
+use slmdb_env::{Error, Result};
+
+use super::layout::{home, part_seed};
+use super::record::Part;
+use super::search::HashTable;
+use super::slot::{SLOT_BYTES, Slot, SlotForm};
+use super::{TableBytes, damaged};
+
+/// So much is read at a time, in bytes: whole slots.
+const READ_BYTES: u64 = 2048 * SLOT_BYTES as u64;
+
+/// The slots of a part, in the order of their hashes. An iterator that ends after an error.
+#[derive(Debug)]
+pub struct PartCursor<'t, B> {
+    table: &'t HashTable<B>,
+    part: Part,
+    /// How much of the part was read, in bytes.
+    read_bytes: u64,
+    crc: u32,
+    buffer: Vec<u8>,
+    /// The next slot in the buffer, in bytes.
+    at: usize,
+    /// The number of the next slot's position in the part.
+    position: u64,
+    last: Option<(u64, (u64, u64))>,
+    entries: u32,
+    has_ended: bool,
+}
+
+impl<'t, B: TableBytes> PartCursor<'t, B> {
+    pub(super) fn new(table: &'t HashTable<B>, shard: u16, part: Option<Part>) -> PartCursor<'t, B> {
+        let has_ended = part.is_none();
+        let part = part.unwrap_or(Part { begin: 0, length_bytes: 0, homes: 0, entries: 0, crc: 0 });
+        let crc = part_seed(table.record.number, shard);
+        let (buffer, last) = (Vec::new(), None);
+        PartCursor { table, part, read_bytes: 0, crc, buffer, at: 0, position: 0, last, entries: 0, has_ended }
+    }
+
+    /// How many slots the part has in all, as its header says.
+    pub fn entries(&self) -> u32 {
+        self.part.entries
+    }
+
+    fn wrong(&self, what: &str) -> Error {
+        damaged(&self.table.bytes, self.part.begin + self.position * SLOT_BYTES as u64, what)
+    }
+
+    fn step(&mut self) -> Result<Option<Slot>> {
+        loop {
+            let Some(bytes) = self.buffer[self.at..].first_chunk() else {
+                if self.read_bytes == self.part.length_bytes {
+                    return self.end();
+                }
+                self.fill()?;
+                continue;
+            };
+            let form = SlotForm::of_bytes(bytes);
+            let position = self.position;
+            (self.at, self.position) = (self.at + SLOT_BYTES, position + 1);
+            match form {
+                SlotForm::Empty => {}
+                SlotForm::Full(slot) if self.is_right(&slot, position) => {
+                    self.last = Some((position, slot.order()));
+                    self.entries = self.entries.saturating_add(1);
+                    return Ok(Some(slot));
+                }
+                _ => {
+                    self.position = position;
+                    return Err(self.wrong("a slot of a hash table is damaged, or lies where it should not"));
+                }
+            }
+        }
+    }
+
+    /// Whether a slot may lie at this position, behind the last one.
+    fn is_right(&self, slot: &Slot, position: u64) -> bool {
+        let order = slot.order();
+        let (is_behind, next) = match self.last {
+            Some((last, before)) => (before < order, last + 1),
+            None => (true, 0),
+        };
+        is_behind && self.part.homes > 0 && position == home(order.0, self.part.homes).max(next)
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let wanted = (self.part.length_bytes - self.read_bytes).min(READ_BYTES) as usize;
+        self.buffer.resize(wanted, 0);
+        self.table.bytes.copy(self.part.begin + self.read_bytes, &mut self.buffer)?;
+        self.crc = slmdb_checksum::crc32c_append(self.crc, &self.buffer);
+        (self.at, self.read_bytes) = (0, self.read_bytes + wanted as u64);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Option<Slot>> {
+        if self.crc != self.part.crc || self.entries != self.part.entries {
+            self.position = 0;
+            return Err(self.wrong("the checksum of a part of a hash table does not match"));
+        }
+        Ok(None)
+    }
+}
+
+impl<B: TableBytes> Iterator for PartCursor<'_, B> {
+    type Item = Result<Slot>;
+
+    fn next(&mut self) -> Option<Result<Slot>> {
+        if self.has_ended {
+            return None;
+        }
+        let next = self.step().transpose();
+        self.has_ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
