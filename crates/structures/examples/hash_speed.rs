@@ -66,7 +66,8 @@ fn looked(looks: &[Key], others: &[Key], has: impl Fn(&Key) -> bool) -> (f64, f6
 }
 
 fn slot(identity: &Identity, number: usize) -> Slot {
-    let place = SlotPlace { file: 1 + (number / FLUSH) as u32, offset: (number % FLUSH) as u32 * 160, length_bytes: 160 };
+    let place =
+        SlotPlace { file: 1 + (number / FLUSH) as u32, offset: (number % FLUSH) as u32 * 160, length_bytes: 160 };
     Slot::new(identity, place, false).unwrap()
 }
 
@@ -81,7 +82,12 @@ fn flushes(hasher: &KeyHasher, keys: &[Key]) -> Vec<Vec<(Identity, Slot)>> {
     flushes
 }
 
-fn dram_tables(hasher: &KeyHasher, flushes: &[Vec<(Identity, Slot)>], looks: &[Key], others: &[Key]) -> Vec<DramWriter> {
+fn dram_tables(
+    hasher: &KeyHasher,
+    flushes: &[Vec<(Identity, Slot)>],
+    looks: &[Key],
+    others: &[Key],
+) -> Vec<DramWriter> {
     let mut tables: Vec<_> = (0..SHARDS).map(|shard| DramWriter::new(hasher.load_percent(shard as u16), 0)).collect();
     let start = Instant::now();
     for (identity, slot) in flushes.iter().flatten() {
@@ -184,7 +190,11 @@ fn packed_tables(hasher: &KeyHasher, tables: &[DramWriter], looks: &[Key], other
         let mut builder = builder(number);
         for (shard, writer) in (0..).zip(tables) {
             builder.begin_part(shard, hasher.load_percent(shard)).unwrap();
-            writer.slots().enumerate().filter(|(index, _)| has(*index)).for_each(|(_, slot)| builder.add(slot).unwrap());
+            writer
+                .slots()
+                .enumerate()
+                .filter(|(index, _)| has(*index))
+                .for_each(|(_, slot)| builder.add(slot).unwrap());
         }
         table(&pool, builder)
     };

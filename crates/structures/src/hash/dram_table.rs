@@ -67,7 +67,7 @@ impl DramTable {
     #[inline]
     pub fn prefetch(&self, identity: &Identity) {
         let words = self.words.load();
-        prefetch_range(words.from_home(identity.order().0).1.as_ptr().cast(), 128);
+        prefetch_range(words.words_at_home(identity.order().0).1.as_ptr().cast(), 128);
     }
 
     /// How many slots it has.
@@ -193,7 +193,7 @@ impl Words {
 
     /// The home of a hash, and the words from there on.
     #[inline]
-    fn from_home(&self, hash: u64) -> (usize, &[AtomicU64]) {
+    fn words_at_home(&self, hash: u64) -> (usize, &[AtomicU64]) {
         let home = home(hash, self.homes) as usize;
         (home, self.words.get(home * WORDS..).unwrap_or_default())
     }
@@ -206,7 +206,7 @@ impl Words {
     /// The position of this order; or the one where it would come, at most [`Words::positions`].
     #[inline]
     fn seek(&self, order: (u64, u64)) -> Result<usize, usize> {
-        let (home, from) = self.from_home(order.0);
+        let (home, from) = self.words_at_home(order.0);
         // A search seldom needs more than two lines: both are asked for at once.
         prefetch_range(from.as_ptr().cast(), 128);
         for (step, [hash, _, last]) in from.as_chunks().0.iter().enumerate() {

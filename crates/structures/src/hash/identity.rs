@@ -115,7 +115,7 @@ mod tests {
                 assert_eq!(u64::from(few.shard), if bits == 0 { 0 } else { all.hash >> (64 - bits) });
                 let hash = (u128::from(all.hash) << 64 | u128::from(all.rest) << 30) << bits;
                 assert_eq!(few.hash, (hash >> 64) as u64);
-                assert_eq!(few.rest >> bits, u64::from(hash as u64 >> 30 << bits >> bits) >> bits, "{bits} bits");
+                assert_eq!(few.rest >> bits, (hash as u64 >> 30 << bits >> bits) >> bits, "{bits} bits");
             }
         }
     }

@@ -49,7 +49,7 @@ pub fn table_bytes(entries: u64, parts: u64, load_percent: u32) -> u64 {
 /// Where a hash would lie if no other were there. REQUIRES: there is a home.
 #[inline]
 pub(super) fn home(hash: u64, homes: u64) -> u64 {
-    (u128::from(hash) * u128::from(homes) >> 64) as u64
+    ((u128::from(hash) * u128::from(homes)) >> 64) as u64
 }
 
 /// What the CRC of a part begins with, so that no other part's bytes match it.

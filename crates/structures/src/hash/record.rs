@@ -5,9 +5,7 @@ use std::ops::Range;
 use slmdb_env::{Error, Result};
 
 use super::identity::SHARDS_MAX;
-use super::layout::{
-    FIRST_WORD_BYTES, HEADER_BYTES, MAGIC, ROW_BYTES, UNIT_BYTES, VERSION, first_word, header_bytes,
-};
+use super::layout::{FIRST_WORD_BYTES, HEADER_BYTES, MAGIC, ROW_BYTES, UNIT_BYTES, VERSION, first_word, header_bytes};
 use super::slot::SLOT_BYTES;
 use super::{TableBytes, damaged};
 

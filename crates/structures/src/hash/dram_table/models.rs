@@ -24,7 +24,13 @@ fn writer(homes: u64, tail: u64, numbers: &[u64]) -> DramWriter {
 
 /// While one slot is put into a table, a reader sees each key as it was before, or as it is after, and the later, if it has seen
 /// that once.
-fn check_insertion(name: &str, (homes, tail): (u64, u64), present: &'static [u64], inserted: u64, read: &'static [u64]) {
+fn check_insertion(
+    name: &str,
+    (homes, tail): (u64, u64),
+    present: &'static [u64],
+    inserted: u64,
+    read: &'static [u64],
+) {
     check(name, 3, move || {
         let mut writer = writer(homes, tail, present);
         let table = Arc::clone(writer.table());

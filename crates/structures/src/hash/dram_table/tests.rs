@@ -7,7 +7,8 @@ use super::super::slot::SlotPlace;
 use super::*;
 
 fn slot(identity: &Identity, number: u32) -> Slot {
-    Slot::new(identity, SlotPlace { file: number, offset: !number, length_bytes: 1 + number }, number % 3 == 0).unwrap()
+    Slot::new(identity, SlotPlace { file: number, offset: !number, length_bytes: 1 + number }, number.is_multiple_of(3))
+        .unwrap()
 }
 
 /// Hashes of all kinds: spread, together at one end or the other, and equal ones.

@@ -154,10 +154,8 @@ fn what_is_out_of_order_is_refused() {
     refused(builder.add(small));
     builder.begin_part(4, 75).unwrap();
     builder.add(small).unwrap();
-    let parts = Parts::from([
-        (3, [(Identity::new(3, 1, 2), large)].into()),
-        (4, [(Identity::new(4, 1, 1), small)].into()),
-    ]);
+    let parts =
+        Parts::from([(3, [(Identity::new(3, 1, 2), large)].into()), (4, [(Identity::new(4, 1, 1), small)].into())]);
     assert!(builder.length_bytes() > 256);
     check(&HashTable::open(Memory(builder.finish().unwrap().bytes().to_vec()), 1, UUID).unwrap(), &parts);
     for (shards, range) in [(0, 0..1), (3, 0..1), (8, 3..3), (8, 7..9), (1 << 15, 0..1), (8, 9..12)] {
