@@ -1,14 +1,16 @@
 //! What the command takes.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use slmdb_bench::flags::{WorkFlags, benchmarks_help, parse_benchmark};
-use slmdb_bench::{Benchmark, Settings};
+use slmdb_bench::Settings;
+use slmdb_bench::flags::{WorkFlags, benchmarks_help};
 use slmdb_cli::units::parse_size;
 
 use crate::footing::{Compression, Durability, Footing};
 use crate::spec::{self, StoreSpec};
+use crate::step::Step;
 
 /// What is measured if nothing is said.
 const BENCHMARKS: &str = "filluniquerandom,flush,waitforcompaction,readrandom,readmissing,seekrandom,readseq,overwrite,flush,waitforcompaction";
@@ -32,6 +34,8 @@ pub enum Verb {
     Run(Box<Run>),
     /// A paper's evaluation: a page with pictures, and JSON
     Paper(Paper),
+    /// All designs of slmdb side by side: a page, JSON and tables
+    Designs(Designs),
     /// The rates of runs as one picture, in SVG
     Picture {
         /// What `run --json` has printed: filluniquerandom, readrandom, overwrite and seekrandom; what several have is of the first
@@ -46,7 +50,8 @@ pub struct Paper {
     /// Whose paper
     #[arg(long, value_enum, value_name = "DESIGN", default_value = "slm")]
     pub paper: Design,
-    /// The part of the paper's data (slm: 8 GB, lab: 90 GB) that each store is filled with [default: 0.016 of slm's, 0.003 of lab's]
+    /// The part of the paper's data (slm: 8 GB, lab: 90 GB, tlsm: 8 to 12 GB) that each store is filled with [default: 0.016 of
+    /// slm's, 0.003 of lab's, 0.125 of tlsm's]
     #[arg(long, value_name = "PART", value_parser = parse_scale)]
     pub scale: Option<f64>,
     /// Which stores, as for `run`; ratios are to the first [default: the paper's, as far as they can be had, and ours]
@@ -61,18 +66,59 @@ pub struct Paper {
     /// Where paper.html and paper.json are written
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
-    /// Where stores are made, as for `run`
-    #[arg(long, value_name = "DIR")]
-    pub db: Option<PathBuf>,
-    /// Where pools are made, as for `run`
-    #[arg(long, value_name = "DIR")]
-    pub pools: Option<PathBuf>,
-    /// As for `run`; more than the largest store takes while it is compacted
-    #[arg(long = "loop-device", alias = "loop_device", value_name = "SIZE", value_parser = parse_size)]
-    pub loop_device: Option<u64>,
+    /// Where stores are.
+    #[command(flatten)]
+    pub places: PlaceFlags,
     /// As for `run`; the paper has half of what a store is filled with
     #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
+}
+
+/// What `designs` takes.
+#[derive(Args, Debug)]
+pub struct Designs {
+    /// Which works, with commas between; a wrong name is answered with all of them [default: all of them]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// The part of the keys that each work has
+    #[arg(long, value_name = "PART", value_parser = parse_scale, default_value = "1")]
+    pub scale: f64,
+    /// So often each store is measured, in turns
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Where designs.html, designs.json and designs.md are written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    /// Where stores are.
+    #[command(flatten)]
+    pub places: PlaceFlags,
+}
+
+/// Where stores are.
+#[derive(Args, Debug, Clone, Default)]
+pub struct PlaceFlags {
+    /// Where stores are made, one at a time, and removed: an empty directory, on the device that is to be measured [default: a
+    /// temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// Where pools that emulate persistent memory are made [default: /dev/shm, if there is one]
+    #[arg(long, value_name = "DIR")]
+    pub pools: Option<PathBuf>,
+    /// Measure on a file system of the run's own, of so much, on a loop device within --db: it takes root, and more than the
+    /// largest store takes while it is compacted
+    #[arg(long = "loop-device", alias = "loop_device", value_name = "SIZE", value_parser = parse_size)]
+    pub loop_device: Option<u64>,
+}
+
+impl PlaceFlags {
+    /// The same as arguments.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let directories = [("--db", &self.db), ("--pools", &self.pools)].into_iter();
+        let directories =
+            directories.filter_map(|(flag, directory)| Some([flag.into(), directory.clone()?.into_os_string()]));
+        let device = self.loop_device.map(|bytes| OsString::from(format!("--loop-device={bytes}")));
+        directories.flatten().chain(device).collect()
+    }
 }
 
 /// A design whose paper's evaluation can be done again.
@@ -82,11 +128,13 @@ pub enum Design {
     Slm,
     /// LAB-DB (TOS 20(1), 2024), section 4
     Lab,
+    /// TLSM (IEEE Access 8, 2020), section V
+    Tlsm,
 }
 
 impl Design {
     /// All there are.
-    pub const ALL: [Design; 2] = [Design::Slm, Design::Lab];
+    pub const ALL: [Design; 3] = [Design::Slm, Design::Lab, Design::Tlsm];
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {
@@ -113,19 +161,16 @@ pub struct Run {
     /// Which stores, with commas between; --help tells their names. Ratios are to the first
     #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = STORES)]
     pub stores: Stores,
-    /// What each store does, one after the other; --help lists them
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_benchmark, default_value = BENCHMARKS)]
-    pub benchmarks: Vec<Benchmark>,
+    /// What each store does, one after the other; --help lists them. What one does otherwise stands behind it, with colons:
+    /// ycsba:zipf=0.7:operations=N
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Step::parse, default_value = BENCHMARKS)]
+    pub benchmarks: Vec<Step>,
     /// So often each store is measured, in turns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Where stores are made, one at a time, and removed: an empty directory, on the device that is to be measured [default: a
-    /// temporary one]
-    #[arg(long, value_name = "DIR")]
-    pub db: Option<PathBuf>,
-    /// Where pools that emulate persistent memory are made [default: /dev/shm, if there is one]
-    #[arg(long, value_name = "DIR")]
-    pub pools: Option<PathBuf>,
+    /// Where stores are.
+    #[command(flatten)]
+    pub places: PlaceFlags,
     /// One JSON object with everything, instead of tables
     #[arg(long)]
     pub json: bool,
@@ -149,9 +194,6 @@ pub struct Run {
         help_heading = "All stores alike"
     )]
     pub compression_type: Compression,
-    /// Measure on a file system of the run's own, of so much, on a loop device within --db: it takes root
-    #[arg(long = "loop-device", alias = "loop_device", value_name = "SIZE", value_parser = parse_size, help_heading = "All stores alike")]
-    pub loop_device: Option<u64>,
     /// Confine each store's process, page cache included, to so much memory, by a cgroup; pools do not count
     #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size, help_heading = "All stores alike")]
     pub memory_limit: Option<u64>,
@@ -190,11 +232,19 @@ impl Run {
         Settings { sync: self.durability == Durability::Sync, ..self.work.settings() }
     }
 
+    /// Whether this can be done.
+    pub fn check(&self) -> Result<(), String> {
+        let settings = self.settings();
+        settings.check().map_err(|error| error.to_string())?;
+        let mut steps = self.benchmarks.iter();
+        steps.try_for_each(|step| step.settings(&settings).check().map_err(|error| error.to_string()))
+    }
+
     /// What every store is given.
     pub fn footing(&self) -> Footing {
         let settings = self.settings();
         // db_bench's values and YCSB's records have sizes of their own: what counts is what is done.
-        let does = |ycsb: bool| self.benchmarks.iter().any(|benchmark| benchmark.name.starts_with("ycsb") == ycsb);
+        let does = |ycsb: bool| self.benchmarks.iter().any(|step| step.benchmark.name.starts_with("ycsb") == ycsb);
         let value_bytes = if does(false) { settings.value_bytes } else { 0 };
         let record_bytes = if does(true) { settings.record_bytes } else { 0 };
         let entry_bytes = settings.key_bytes + value_bytes.max(record_bytes);

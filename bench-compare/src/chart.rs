@@ -31,8 +31,8 @@ pub struct Chart<'c> {
     pub series: &'c [Vec<Option<f64>>],
     /// Bars are multiples of something, so 1 is marked.
     pub has_line_at_one: bool,
-    /// Each bar's number stands above it.
-    pub has_numbers: bool,
+    /// What stands above each series' bars, one a group; nothing if there are none.
+    pub labels: &'c [Vec<String>],
 }
 
 impl Chart<'_> {
@@ -62,12 +62,12 @@ impl Chart<'_> {
                     COLOURS[index % COLOURS.len()],
                     self.names.get(index).map_or_else(String::new, |name| escaped(name)),
                 );
-                if self.has_numbers {
+                if let Some(label) = self.labels.get(index).and_then(|labels| labels.get(at)) {
                     svg += &format!(
-                        "<text x=\"{:.1}\" y=\"{:.1}\" class=\"number\">{number:.*}</text>\n",
+                        "<text x=\"{:.1}\" y=\"{:.1}\" class=\"number\">{}</text>\n",
                         from + bar_width * (index as f64 + 0.46),
                         y(number) - 3.0,
-                        usize::from(number < 10.0),
+                        escaped(label),
                     );
                 }
             }
@@ -251,12 +251,13 @@ mod tests {
             notes: &notes,
             series: &series,
             has_line_at_one: true,
-            has_numbers: false,
+            labels: &[vec!["88 <k>".to_string()]],
         }
         .svg();
         assert_eq!(svg.matches("<rect").count(), 3);
         assert!(svg.contains("fill &amp; read") && svg.contains("4 &lt;KiB&gt;") && svg.contains("88 k/s"));
-        assert!(svg.contains("<title>&lt;slmdb&gt;: 1.00</title>") && !svg.contains("class=\"number\""));
+        assert!(svg.contains("<title>&lt;slmdb&gt;: 1.00</title>") && svg.contains(">88 &lt;k&gt;<"));
+        assert_eq!(svg.matches("class=\"number\"").count(), 1);
         let heights: Vec<f64> = svg
             .lines()
             .filter_map(|line| line.strip_prefix("<rect")?.split("height=\"").nth(1)?.split('"').next()?.parse().ok())

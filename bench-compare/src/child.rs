@@ -31,10 +31,12 @@ pub fn measure(run: &Run, store: &StoreSpec, directory: &Path, pool: &Path) -> R
         return Err(write_and_die(opener, settings).map_or_else(told, |never| match never {}));
     }
     say(&json!({ "store": store.name, "setup": store.setup(&footing) }))?;
-    let mut bench = Bench::new(opener, settings).map_err(told)?.with_killed(Box::new(have_another_killed));
-    for benchmark in &run.benchmarks {
-        let outcome = bench.run(*benchmark, &mut |_| {}).map_err(|error| format!("{}: {error}", benchmark.name))?;
-        say(&outcome.json(*benchmark, &store.name))?;
+    let mut bench = Bench::new(opener, settings.clone()).map_err(told)?.with_killed(Box::new(have_another_killed));
+    for step in &run.benchmarks {
+        bench.set(step.settings(&settings));
+        let benchmark = step.benchmark;
+        let outcome = bench.run(benchmark, &mut |_| {}).map_err(|error| format!("{}: {error}", benchmark.name))?;
+        say(&outcome.json(benchmark, &store.name))?;
     }
     bench.close().map_err(told)
 }

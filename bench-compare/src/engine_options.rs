@@ -73,12 +73,13 @@ impl EngineOptions {
         }
     }
 
-    /// What a pool has of the data, in bytes, with what is old and new at once while runs are merged.
+    /// What a pool has of the data, in bytes, with what is old and new at once while runs are merged, and with level 0.
     pub fn data_in_pool_bytes(&self, footing: &Footing) -> u64 {
         let all_bytes = footing.data_bytes.saturating_mul(2);
         match self {
             EngineOptions::Tlsm(TlsmOptions { tiering: Tiering::Lru, fast_tier_bytes, .. }) => {
-                all_bytes.min(fast_tier_bytes.saturating_add(fast_tier_bytes / 4))
+                let more_bytes = (fast_tier_bytes / 4).max(8 * footing.write_buffer_bytes);
+                all_bytes.min(fast_tier_bytes.saturating_add(more_bytes))
             }
             EngineOptions::Tlsm(_) => all_bytes,
             EngineOptions::None | EngineOptions::Lab(_) => 0,
@@ -281,6 +282,9 @@ mod tests {
         };
         let bytes = |text: &str| EngineOptions::Tlsm(parsed(text).unwrap()).data_in_pool_bytes(&footing) >> 20;
         assert_eq!(["tiering=none", "tiering=lru:40MiB", "tiering=lru:400MiB"].map(bytes), [200, 50, 200]);
+        let buffered = Footing { write_buffer_bytes: 2 << 20, ..footing };
+        let small = EngineOptions::Tlsm(parsed("tiering=lru:40MiB").unwrap());
+        assert_eq!(small.data_in_pool_bytes(&buffered) >> 20, 56);
         assert_eq!(EngineOptions::None.data_in_pool_bytes(&footing), 0);
     }
 

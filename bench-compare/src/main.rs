@@ -3,15 +3,15 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::Value;
 use slmdb_compare::about::{about, in_words};
-use slmdb_compare::arguments::{Command, Paper, Run, Verb};
+use slmdb_compare::arguments::{Command, Designs, Paper, Run, Verb};
 use slmdb_compare::summary::Summary;
-use slmdb_compare::{child, paper, picture, table, turns};
+use slmdb_compare::{child, designs, paper, picture, table, turns};
 
 /// Not all could be measured.
 const FAILED: u8 = 1;
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
             None => compare(run, &raw),
         },
         Verb::Paper(paper) => again(paper, &raw),
+        Verb::Designs(designs) => side_by_side(designs, &raw),
         Verb::Picture { runs } => draw(runs),
     };
     done.unwrap_or_else(|error| {
@@ -34,8 +35,8 @@ fn main() -> ExitCode {
 }
 
 fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
-    run.settings().check().map_err(|error| error.to_string())?;
-    if let Some(why) = turns::missing(run.memory_limit, run.loop_device) {
+    run.check()?;
+    if let Some(why) = turns::missing(run.memory_limit, run.places.loop_device) {
         println!("SKIPPED: {why}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -63,16 +64,33 @@ fn draw(runs: &[PathBuf]) -> Result<ExitCode, String> {
 }
 
 fn again(paper: &Paper, raw: &[OsString]) -> Result<ExitCode, String> {
-    if let Some(why) = turns::missing(paper.memory_limit, paper.loop_device) {
+    if let Some(why) = turns::missing(paper.memory_limit, paper.places.loop_device) {
         println!("SKIPPED: {why}");
         return Ok(ExitCode::SUCCESS);
     }
     let report = paper::measure(paper, about(raw), &mut |what| eprintln!("{what}"))?;
-    for (name, content) in [("paper.json", report.json.to_string()), ("paper.html", report.page)] {
-        let path = paper.out.join(name);
-        let written = fs::create_dir_all(&paper.out).and_then(|()| fs::write(&path, content));
+    write(&paper.out, &[("paper.json", &report.json.to_string()), ("paper.html", &report.page)])?;
+    Ok(if report.has_failures { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn side_by_side(designs: &Designs, raw: &[OsString]) -> Result<ExitCode, String> {
+    if let Some(why) = turns::missing(None, designs.places.loop_device) {
+        println!("SKIPPED: {why}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = designs::measure(designs, about(raw), &mut |what| eprintln!("{what}"))?;
+    let json = report.json.to_string();
+    write(&designs.out, &[("designs.json", &json), ("designs.html", &report.page), ("designs.md", &report.tables)])?;
+    Ok(if report.has_failures { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Writes files into a directory, and tells their names.
+fn write(directory: &Path, files: &[(&str, &str)]) -> Result<(), String> {
+    for (name, content) in files {
+        let path = directory.join(name);
+        let written = fs::create_dir_all(directory).and_then(|()| fs::write(&path, content));
         written.map_err(|error| format!("{}: {error}", path.display()))?;
         println!("{}", path.display());
     }
-    Ok(if report.has_failures { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(())
 }

@@ -1,9 +1,11 @@
-//! A paper's evaluation again: what it measured (`slm_db`, `lab_db`), measured here ([`measure`]), as a page (`page`) and JSON.
+//! A paper's evaluation again: what it measured (`slm_db`, `lab_db`, `tlsm`), measured here ([`measure`]), as a page (`page`) and JSON.
 //!
 //! SLM-DB, section 6.1: a random write workload makes a store of 8 GB, 20-byte keys, N writes; each of the other workloads does 0.2 × N
 //! operations, on what has been flushed, when the compactions after that have ended (section 6.3); but YCSB's, which go on from their load.
 //! LAB-DB, section 4.1: 90 M keys of 8 bytes with values of 1 KiB; YCSB's workloads go on for an hour each there, and for half as many
 //! operations as there are records here.
+//!
+//! TLSM, sections V-A and V-B: random writes of up to 12 GB, 16-byte keys, then random reads, without a rest in between.
 //!
 //! `--scale` takes a part of that. What is other than there: write buffers and levels are scaled with the data (so that there are as many
 //! flushes and compactions as there), and memory is limited only by the flag for it (there: 4 GB for 8 GB of data, 16 GB for 90).
@@ -13,19 +15,20 @@ mod lab_db;
 mod measured;
 mod page;
 mod slm_db;
+mod tlsm;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Command, Design, Paper, Stores, Verb};
+use crate::arguments::{Design, Paper, Stores};
 use crate::paper::evaluation::{Evaluation, Load, Sweep};
-use crate::paper::measured::{Measured, MeasuredPoint};
+use crate::paper::measured::Measured;
+use crate::plot::MeasuredPoint;
 use crate::summary::Summary;
 use crate::turns;
 
-/// The write buffers of both papers, and the smallest here.
+/// The write buffers of the papers, and the smallest here. Loads have multiples of them.
 const WRITE_BUFFER_BYTES: f64 = (64 << 20) as f64;
 const WRITE_BUFFER_BYTES_MIN: f64 = (1 << 20) as f64;
 
@@ -34,6 +37,7 @@ fn evaluation_of(design: Design) -> Evaluation {
     match design {
         Design::Slm => slm_db::evaluation(),
         Design::Lab => lab_db::evaluation(),
+        Design::Tlsm => tlsm::evaluation(),
     }
 }
 
@@ -121,7 +125,7 @@ impl Setup<'_> {
             [
                 format!("--stores={stores}"),
                 format!("--repeat={}", paper.repeat),
-                format!("--benchmarks={}", load.benchmarks),
+                format!("--benchmarks={}", load.benchmarks.replace("{five times}", &(5 * writes).to_string())),
                 format!("--num={writes}"),
                 format!("--reads={}", if is_ycsb { writes } else { operations }),
                 format!("--operations={operations}"),
@@ -135,15 +139,8 @@ impl Setup<'_> {
             .map(OsString::from),
         );
         raw.extend(load.flags.iter().map(OsString::from));
-        for (flag, directory) in [("--db", &paper.db), ("--pools", &paper.pools)] {
-            raw.extend(directory.iter().flat_map(|directory| [flag.into(), directory.clone().into_os_string()]));
-        }
-        raw.extend(paper.loop_device.map(|bytes| OsString::from(format!("--loop-device={bytes}"))));
+        raw.extend(paper.places.arguments());
         raw.extend(paper.memory_limit.map(|bytes| OsString::from(format!("--memory-limit={bytes}"))));
-        let program = [OsString::from("slmdb-compare")];
-        let parsed = Command::try_parse_from(program.iter().chain(&raw)).map_err(|error| error.to_string())?;
-        let Verb::Run(run) = parsed.verb else { return Err("`run` was not read as `run`".to_string()) };
-        let names = run.stores.0.iter().map(|store| store.name.clone()).collect();
-        Ok(Summary::of(names, &turns::take(&run, &raw, watch)?))
+        turns::measured(&raw, watch)
     }
 }

@@ -56,7 +56,7 @@ pub fn svg(runs: &[Value]) -> Result<String, String> {
             notes: &[],
             series: &series,
             has_line_at_one: false,
-            has_numbers: true,
+            labels: &labels_of(&series),
         };
         charts += &format!("<g transform=\"translate({} {CHARTS})\">\n{}</g>\n", width * at as f64, chart.svg());
     }
@@ -98,6 +98,14 @@ fn rate(runs: &[Value], benchmark: &str, store: &Value) -> Option<f64> {
         Some(row["ops_per_second"]["median"].as_f64()? / 1e3)
     };
     runs.iter().find_map(of_run)
+}
+
+/// The numbers of bars, to stand above them.
+fn labels_of(series: &[Vec<Option<f64>>]) -> Vec<Vec<String>> {
+    let text = |number: &Option<f64>| {
+        number.map_or_else(String::new, |number| format!("{number:.*}", usize::from(number < 10.0)))
+    };
+    series.iter().map(|numbers| numbers.iter().map(text).collect()).collect()
 }
 
 /// A store's name for people: a peer with its version, which its setup begins with, and the options.

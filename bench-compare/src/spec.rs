@@ -11,10 +11,7 @@ use slmdb_cli::units::parse_size;
 
 use crate::engine_options::{EngineOptions, parse_part};
 use crate::footing::{BLOCK_BYTES, Compression, Footing, WRITE_BUFFERS, mebibytes};
-use crate::peers::{FastPath, FastPathSizes, Peer, PeerOpener, rocksdb};
-
-/// RocksDB's default.
-const ROCKSDB_LEVEL_BASE_BYTES: u64 = 256 << 20;
+use crate::peers::{Levels, Peer, PeerOpener, rocksdb};
 
 /// What the names mean, for `--help`.
 pub const HELP: &str = "\
@@ -43,9 +40,10 @@ Stores, with commas between:
       scans=on|off, degree=on|off
                                its leaf node scans, its degree of sequentiality of range queries
   rocksdb leveldb              Debian's
-  rocksdb:nvm=SIZE[,level_base=SIZE]
-                               with the first levels in --pools, as many as fit into that: the papers' RocksDB-NVM. Level 1 has
-                               256 MiB, or level_base
+  leveldb:nvm                  all of it in --pools: TLSM's paper's LevelDB-NVM
+  rocksdb:level_base=SIZE, rocksdb:nvm=SIZE[,level_base=SIZE]
+                               with a level 1 of that, instead of 256 MiB; with the first levels in --pools, as many as fit into
+                               that: the papers' RocksDB-NVM
   lmdb redb fjall              from crates.io; fjall:values=apart keeps values of 1 KiB and more in files of their own
   empty                        does nothing: what the bench itself takes";
 
@@ -61,8 +59,10 @@ pub struct StoreSpec {
 enum Kind {
     Slmdb(Variant),
     Peer(Peer),
-    /// RocksDB with its first levels in memory.
-    RocksDbNvm(FastPathSizes),
+    /// RocksDB that is told of its levels.
+    RocksDb(Levels),
+    /// LevelDB in memory.
+    LevelDbNvm,
     Empty,
 }
 
@@ -126,7 +126,8 @@ impl StoreSpec {
             _ if name == "empty" => Kind::Empty,
             None if name == "slmdb" => Kind::Slmdb(Variant::default()),
             Some(("slmdb", options)) => Kind::Slmdb(Variant::parse(options)?),
-            Some(("rocksdb", options)) => Kind::RocksDbNvm(parse_fast_path(options)?),
+            Some(("rocksdb", options)) => Kind::RocksDb(parse_levels(options)?),
+            _ if name == "leveldb:nvm" => Kind::LevelDbNvm,
             _ => Kind::Peer(Peer::by_name(name).ok_or_else(|| {
                 let peers: Vec<&str> = Peer::ALL.iter().map(|peer| peer.name()).collect();
                 format!("there is no store `{name}`; there are slmdb, slmdb:OPTIONS, {}, empty", peers.join(", "))
@@ -146,24 +147,27 @@ impl StoreSpec {
             Kind::Slmdb(variant) => {
                 Box::new(SlmOpener::new(self.name.clone(), directory, variant.options(pool, footing)?))
             }
-            Kind::Peer(peer) => Box::new(self.peer_opener(*peer, directory, None, footing)),
-            Kind::RocksDbNvm(sizes) => {
-                let fast_path = FastPath { directory: pool.to_path_buf(), sizes: *sizes };
-                Box::new(self.peer_opener(Peer::RocksDb, directory, Some(fast_path), footing))
+            Kind::Peer(peer) => Box::new(self.peer_opener(*peer, directory, pool, footing)),
+            Kind::RocksDb(levels) => {
+                Box::new(PeerOpener { levels: *levels, ..self.peer_opener(Peer::RocksDb, directory, pool, footing) })
             }
+            Kind::LevelDbNvm => Box::new(self.peer_opener(Peer::LevelDb, pool, pool, footing)),
             Kind::Empty => Box::new(EmptyOpener),
         })
     }
 
-    fn peer_opener(&self, peer: Peer, directory: &Path, fast_path: Option<FastPath>, footing: &Footing) -> PeerOpener {
-        PeerOpener { name: self.name.clone(), peer, directory: directory.to_path_buf(), fast_path, footing: *footing }
+    fn peer_opener(&self, peer: Peer, directory: &Path, fast: &Path, footing: &Footing) -> PeerOpener {
+        let (name, levels, footing) = (self.name.clone(), Levels::default(), *footing);
+        PeerOpener { name, peer, directory: directory.to_path_buf(), fast: fast.to_path_buf(), levels, footing }
     }
 
     /// What it may have in memory that it takes for persistent while it works, in bytes: what no memory limit is meant for. (A pool
     /// has its pages before the limit begins to count.)
-    pub fn fast_path_bytes(&self) -> u64 {
+    pub fn fast_path_bytes(&self, footing: &Footing) -> u64 {
         match &self.kind {
-            Kind::RocksDbNvm(sizes) => sizes.bytes,
+            Kind::RocksDb(levels) => levels.fast_path_bytes.unwrap_or(0),
+            // What is old and new at once while files are merged, and the logs.
+            Kind::LevelDbNvm => 2 * footing.data_bytes + 4 * footing.write_buffer_bytes,
             _ => 0,
         }
     }
@@ -173,7 +177,8 @@ impl StoreSpec {
         match &self.kind {
             Kind::Slmdb(variant) => variant.setup(footing),
             Kind::Peer(peer) => peer.setup(footing),
-            Kind::RocksDbNvm(sizes) => rocksdb::setup(Some(*sizes), footing),
+            Kind::RocksDb(levels) => rocksdb::setup(*levels, footing),
+            Kind::LevelDbNvm => format!("{}, all of it in memory", Peer::LevelDb.setup(footing)),
             Kind::Empty => "does nothing".to_string(),
         }
     }
@@ -306,17 +311,24 @@ fn compression(footing: &Footing) -> slmdb::Compression {
 }
 
 /// What stands behind `rocksdb:`.
-fn parse_fast_path(options: &str) -> Result<FastPathSizes, String> {
-    let (mut bytes, mut level_base_bytes) = (None, ROCKSDB_LEVEL_BASE_BYTES);
+fn parse_levels(options: &str) -> Result<Levels, String> {
+    let mut levels = Levels::default();
     for option in options.split(',') {
         match option.split_once('=') {
-            Some(("nvm", size)) => bytes = Some(parse_size(size)?),
-            Some(("level_base", size)) => level_base_bytes = parse_size(size)?,
+            Some(("nvm", size)) => levels.fast_path_bytes = Some(parse_size(size)?),
+            Some(("level_base", size)) => levels.level_base_bytes = Some(parse_size(size)?),
             _ => return Err(format!("rocksdb has no option `{option}`; there are nvm=SIZE, level_base=SIZE")),
         }
     }
-    let bytes = bytes.ok_or("level_base is of `rocksdb:nvm=SIZE`; name that, too")?;
-    Ok(FastPathSizes { bytes, level_base_bytes })
+    Ok(levels)
+}
+
+/// Names of stores, with sizes for their placeholders, `{like this}`: each a name and bytes.
+pub fn sized(names: &str, sizes: &[(&str, u64)]) -> String {
+    let with = |names: String, &(name, bytes): &(&str, u64)| {
+        names.replace(&format!("{{{name}}}"), &format!("{}KiB", bytes >> 10))
+    };
+    sizes.iter().fold(names.to_string(), with)
 }
 
 #[cfg(test)]
@@ -362,8 +374,22 @@ mod tests {
             ["slmdb:engine=tlsm,tiering=lru:64MiB,filter=8,emulated", "slmdb:tiering=leveled:1,engine=tlsm"]
         );
         let on_nvm = StoreSpec::parse_list("rocksdb:nvm=8MiB,level_base=1MiB,rocksdb").unwrap();
-        assert_eq!(on_nvm[0].kind, Kind::RocksDbNvm(FastPathSizes { bytes: 8 << 20, level_base_bytes: 1 << 20 }));
-        assert_eq!((on_nvm[0].fast_path_bytes(), on_nvm[1].fast_path_bytes()), (8 << 20, 0));
+        let levels = Levels { fast_path_bytes: Some(8 << 20), level_base_bytes: Some(1 << 20) };
+        assert_eq!(on_nvm[0].kind, Kind::RocksDb(levels));
+        let based = StoreSpec::parse("rocksdb:level_base=1MiB").unwrap();
+        assert_eq!(based.kind, Kind::RocksDb(Levels { fast_path_bytes: None, ..levels }));
+        let in_memory = StoreSpec::parse_list("leveldb,leveldb:nvm").unwrap();
+        assert_eq!(in_memory[1].kind, Kind::LevelDbNvm);
+        let footing = Footing {
+            memory_budget_bytes: 16 << 20,
+            write_buffer_bytes: 1 << 20,
+            data_bytes: 4 << 20,
+            keys: 1000,
+            compression: Compression::None,
+            memory_limit_bytes: None,
+        };
+        let outside = [&on_nvm[0], &on_nvm[1], &based, &in_memory[0], &in_memory[1]];
+        assert_eq!(outside.map(|spec| spec.fast_path_bytes(&footing) >> 20), [8, 0, 0, 0, 12]);
         let slow = StoreSpec::parse("slmdb:emulated,model=persist,latency=300,read=200").unwrap();
         assert_eq!(slow.name, "slmdb:emulated,model=persist,latency=300,read=200");
         let emulation = Some(",model=persist,latency=300,read=200".to_string());
@@ -393,7 +419,8 @@ mod tests {
             ("slmdb:engine=lab,tiering=none", "engine=tlsm"),
             ("slmdb:engine=tlsm,tiering=lru:x", "a size"),
             ("slmdb:engine=lab,leaf_scan=2", "from 0 to 1"),
-            ("rocksdb:level_base=5MiB", "nvm=SIZE"),
+            ("rocksdb:level_base=large", "a size"),
+            ("leveldb:fast", "no store"),
             ("rocksdb:nvm=all", "a size"),
             ("rocksdb:fast", "no option"),
             ("", "no store"),

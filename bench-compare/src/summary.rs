@@ -111,7 +111,16 @@ impl Row {
 
     /// The median over the repeats of another number, by its name.
     pub fn median(&self, name: &str) -> Option<f64> {
-        Spread::of(self.runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
+        self.spread(name).map(|spread| spread.median)
+    }
+
+    /// The largest over the repeats, by its name.
+    pub fn worst(&self, name: &str) -> Option<f64> {
+        self.spread(name).map(|spread| spread.maximum)
+    }
+
+    fn spread(&self, name: &str) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(|run| number(run, name)))
     }
 
     /// A list of what was seen over time, in the first repeat, by its name; none if nothing was.

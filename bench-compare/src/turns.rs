@@ -4,16 +4,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::{env, fs, process};
 
+use clap::Parser;
 use serde_json::Value;
 use slmdb_bench::place;
 
-use crate::arguments::Run;
+use crate::arguments::{Command, Run, Verb};
 use crate::confinement::Group;
 use crate::loop_device::{self, LoopDevice};
 use crate::spec::StoreSpec;
+use crate::summary::Summary;
 
 /// What came of one store in one repeat.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ pub struct Turn {
 /// to run.
 pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<Vec<Turn>, String> {
     let stores = &run.stores.0;
-    let places = Places::make(run)?;
+    let (places, footing) = (Places::make(run)?, run.footing());
     let program = env::current_exe().map_err(|error| format!("this program's own file: {error}"))?;
     let mut turns = Vec::new();
     for repeat in 0..run.repeat as usize {
@@ -41,11 +43,11 @@ pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<
             watch(&format!("repeat {} of {}: {}", repeat + 1, run.repeat, stores[store].name));
             let group = run.memory_limit.map(|limit_bytes| {
                 let name = format!("slmdb-compare-{}-{repeat}-{store}", process::id());
-                Group::create(&name, limit_bytes + stores[store].fast_path_bytes())
+                Group::create(&name, limit_bytes + stores[store].fast_path_bytes(&footing))
             });
             let group = group.transpose()?;
             places.clear()?;
-            let started = Command::new(&program)
+            let started = process::Command::new(&program)
                 .args(raw)
                 .args([OsStr::new("--one-store"), OsStr::new(&stores[store].name)])
                 .args([OsStr::new("--one-directory"), places.store().as_os_str()])
@@ -60,6 +62,15 @@ pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<
         }
     }
     Ok(turns)
+}
+
+/// What a run of these arguments measures, which begin with `run`.
+pub fn measured(raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<Summary, String> {
+    let program = [OsString::from("slmdb-compare")];
+    let parsed = Command::try_parse_from(program.iter().chain(raw)).map_err(|error| error.to_string())?;
+    let Verb::Run(run) = parsed.verb else { return Err("`run` was not read as `run`".to_string()) };
+    let names = run.stores.0.iter().map(|store| store.name.clone()).collect();
+    Ok(Summary::of(names, &take(&run, raw, watch)?))
 }
 
 /// Why the memory limit or the loop device that were asked for can't be had, if they can't.
@@ -111,18 +122,19 @@ impl Places {
     fn make(run: &Run) -> Result<Places, String> {
         let own = format!("slmdb-compare-{}", process::id());
         let shared_memory = Path::new("/dev/shm");
-        let pools = match &run.pools {
+        let pools = match &run.places.pools {
             Some(pools) => pools.clone(),
             None if shared_memory.is_dir() => shared_memory.to_path_buf(),
             None => env::temp_dir(),
         };
-        let directory = run.db.clone().unwrap_or_else(|| env::temp_dir().join(&own));
+        let directory = run.places.db.clone().unwrap_or_else(|| env::temp_dir().join(&own));
         place::may_be_cleared(&directory).map_err(|error| error.to_string())?;
-        let mut places = Places { directory, pools: pools.join(own), device: None, is_temporary: run.db.is_none() };
+        let mut places =
+            Places { directory, pools: pools.join(own), device: None, is_temporary: run.places.db.is_none() };
         for directory in [&places.directory, &places.pools] {
             place::mark(directory).map_err(|error| error.to_string())?;
         }
-        places.device = run.loop_device.map(|bytes| LoopDevice::create(&places.directory, bytes)).transpose()?;
+        places.device = run.places.loop_device.map(|bytes| LoopDevice::create(&places.directory, bytes)).transpose()?;
         Ok(places)
     }
 

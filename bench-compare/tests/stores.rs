@@ -16,7 +16,8 @@ use tempfile::TempDir;
 /// Every store there is, and ours in every kind.
 const STORES: &str = "slmdb,slmdb:policy=paper,slmdb:emulated,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
                       slmdb:emulated,latency=300,model=persist,slmdb:engine=lab,slmdb:engine=tlsm,\
-                      slmdb:emulated,engine=tlsm,tiering=lru:1MiB,segment=64KiB,level_base=256KiB,rocksdb,leveldb,lmdb,redb,fjall,fjall:values=apart";
+                      slmdb:emulated,engine=tlsm,tiering=lru:1MiB,segment=64KiB,level_base=256KiB,rocksdb,\
+                      rocksdb:level_base=1MiB,leveldb,leveldb:nvm,lmdb,redb,fjall,fjall:values=apart";
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
@@ -501,9 +502,67 @@ fn the_evaluation_of_lab_db_is_a_page_and_json() {
 }
 
 #[test]
+fn the_evaluation_of_tlsm_is_a_page_and_json() {
+    let place = TempDir::new().unwrap();
+    let stores = "--stores=leveldb:nvm,slmdb:emulated,engine=tlsm,tiering=none";
+    let (page, json) = evaluated(&place, &["--paper=tlsm", "--scale=0.0005", stores], &["--only=values,threshold"]);
+    for title in ["Figure 5e to 5h", "Figure 7c, 7d", "Table 2: lifetimes"] {
+        assert!(page.contains(title), "{title}");
+    }
+    assert!(!page.contains("Figure 6") && json["ycsb"].is_null());
+    assert_eq!(page.matches("<td>TLSM in the paper</td>").count(), 2, "writes and reads");
+    // What has no number is no number.
+    assert!(page.contains("<td>0.25</td>") && !page.contains("NaN"));
+}
+
+#[test]
 fn what_no_paper_has_is_refused_with_what_there_is() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
     let output = command.args(["paper", "--paper=lab", "--only=bandwidth"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output.stderr).contains("there are micro, memtables"), "{}", said(&output.stderr));
+}
+
+#[test]
+fn all_designs_are_compared_with_a_hundredth_of_the_data() {
+    let place = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
+    command.args(["designs", "--scale=0.01", "--repeat=1"]);
+    for (flag, directory) in [("--out", "out"), ("--db", "stores"), ("--pools", ".")] {
+        command.arg(flag).arg(place.path().join(directory));
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let file = |name: &str| std::fs::read_to_string(place.path().join("out").join(name)).unwrap();
+    let (page, tables) = (file("designs.html"), file("designs.md"));
+    let json: Value = serde_json::from_str(&file("designs.json")).unwrap();
+    let works = json["works"].as_array().unwrap();
+    assert_eq!(works.len(), 5);
+    for (work, stores) in works.iter().zip([16, 8, 8, 16, 8]) {
+        assert_eq!(work["designs"].as_array().unwrap().len(), stores, "{}", work["work"]);
+        if let Some(why) = work["skipped"].as_str() {
+            println!("SKIPPED: {}: {why}", work["work"]);
+            continue;
+        }
+        for step in work["run"]["benchmarks"].as_array().unwrap() {
+            assert_eq!(step["stores"].as_array().unwrap().len(), stores, "{}: {}", work["work"], step["benchmark"]);
+        }
+    }
+    let rows = |label: &str| tables.lines().filter(|line| line.starts_with(&format!("| {label} |"))).count();
+    assert!(rows("slm, plain memory") > 20 && rows("RocksDB, plain memory") == rows("slm, plain memory"), "{tables}");
+    assert!(rows("tlsm, all, a pool like persistent memory") > 0 && tables.contains("| design | gets | puts |"));
+    assert!(!page.contains("://") && !page.contains("<script"), "one file, which does nothing");
+    assert!(page.matches("<svg ").count() > 60);
+    for svg in page.split("<svg ").skip(1).map(|rest| rest.split("</svg>").next().unwrap()) {
+        roxmltree::Document::parse(&format!("<svg {svg}</svg>")).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(place.path().join("stores")).unwrap().count(), 1, "the marker alone is left");
+}
+
+#[test]
+fn a_work_that_there_is_not_is_refused_with_what_there_is() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
+    let output = command.args(["designs", "--only=small,tiny"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("--only=tiny: there are small, medium, large, skew, larger"));
 }

@@ -1,5 +1,8 @@
 //! What an evaluation is made of: what is measured ([`Sweep`]), and which figures and tables come of it ([`Figure`]). Each paper's is a
-//! module: [`super::slm_db`], [`super::lab_db`].
+//! module: [`super::slm_db`], [`super::lab_db`], [`super::tlsm`].
+
+pub(super) use crate::plot::{Measure, Plot};
+use crate::spec;
 
 /// A paper's evaluation.
 pub(super) struct Evaluation {
@@ -24,11 +27,8 @@ pub(super) struct Evaluation {
 impl Evaluation {
     /// Names of stores, with the sizes that belong to this scale.
     pub fn sized(&self, stores: &str, scale: f64) -> String {
-        let with = |names: String, &(name, bytes, smallest): &(&str, f64, f64)| {
-            let kibibytes = (bytes * scale).max(smallest) / 1024.0;
-            names.replace(&format!("{{{name}}}"), &format!("{}KiB", kibibytes as u64))
-        };
-        self.sizes.iter().fold(stores.to_string(), with)
+        let here = |&(name, bytes, smallest): &(&'static str, f64, f64)| (name, (bytes * scale).max(smallest) as u64);
+        spec::sized(stores, &self.sizes.iter().map(here).collect::<Vec<_>>())
     }
 }
 
@@ -51,6 +51,7 @@ pub(super) struct Point {
 /// What is done in one store.
 #[derive(Clone)]
 pub(super) struct Load {
+    /// As `run` has them. `{five times}` is five times the number of keys.
     pub benchmarks: &'static str,
     pub value_bytes: u64,
     /// As many as the paper has.
@@ -104,56 +105,6 @@ pub(super) struct Lines {
     pub unmeasured_points: usize,
 }
 
-/// Groups of bars, or lines of a table.
-pub(super) struct Plot {
-    pub title: &'static str,
-    /// What is added up.
-    pub benchmarks: &'static [&'static str],
-    pub measure: Measure,
-}
-
-/// A number of a row.
-#[derive(Clone, Copy)]
-pub(super) enum Measure {
-    /// Operations a second.
-    Rate,
-    /// Of one operation, by so many keys.
-    LatencyUs { keys: u64 },
-    /// The mean latency of the first benchmark to that of the second.
-    PartOf(&'static str),
-    /// Something counted, by its name: bytes for each byte put ...
-    BytesPerBytePut(&'static str),
-    /// ... or as it is, divided by this, and what that is then.
-    Number(&'static str, f64, &'static str),
-    /// Of the numbers that were seen over time, the mean, divided by this, and what that is then.
-    MeanOverTime(&'static str, f64, &'static str),
-}
-
-impl Plot {
-    /// Of a benchmark.
-    pub const fn of(title: &'static str, benchmarks: &'static [&'static str; 1], measure: Measure) -> Plot {
-        Plot { title, benchmarks, measure }
-    }
-}
-
-impl Measure {
-    /// Whether bars show multiples of the first store's, rather than the number itself.
-    pub fn is_ratio(self) -> bool {
-        !matches!(self, Measure::PartOf(_) | Measure::Number(..) | Measure::MeanOverTime(..))
-    }
-
-    /// What stands behind a number.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Measure::Rate => "op/s",
-            Measure::LatencyUs { .. } => "us",
-            Measure::PartOf(_) => "",
-            Measure::BytesPerBytePut(_) => "bytes per byte put",
-            Measure::Number(_, _, unit) | Measure::MeanOverTime(_, _, unit) => unit,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +117,9 @@ mod tests {
         for evaluation in Design::ALL.map(evaluation_of) {
             let benchmarks_of = |name: &str| -> Vec<&str> {
                 let sweep = evaluation.sweeps.iter().find(|sweep| sweep.name == name).unwrap();
-                sweep.points.iter().flat_map(|point| &point.loads).flat_map(|load| load.benchmarks.split(',')).collect()
+                let loads = sweep.points.iter().flat_map(|point| &point.loads);
+                let names = loads.flat_map(|load| load.benchmarks.split(','));
+                names.map(|name| name.split(':').next().unwrap()).collect()
             };
             for figure in evaluation.figures {
                 let measured = benchmarks_of(figure.sweep);
@@ -179,9 +132,13 @@ mod tests {
                 }
                 assert!(told.iter().all(|benchmark| measured.contains(benchmark)), "{}: {told:?}", figure.title);
             }
+            let loads = evaluation.sweeps.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.loads);
+            for step in loads.flat_map(|load| load.benchmarks.split(',')) {
+                crate::step::Step::parse(&step.replace("{five times}", "5")).unwrap();
+            }
             let own = evaluation.sweeps.iter().filter_map(|sweep| sweep.stores);
             for stores in own.chain([evaluation.stores]) {
-                let read = crate::spec::StoreSpec::parse_list(&evaluation.sized(stores, 0.001));
+                let read = crate::spec::StoreSpec::parse_list(&evaluation.sized(stores, 1e-9));
                 assert!(read.as_ref().is_ok_and(|specs| specs.len() > 1), "{stores}: {read:?}");
             }
         }

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::evaluation::{Evaluation, Figure, First, Lines, Measure, Plot};
-use super::measured::{Measured, MeasuredPoint};
+use super::measured::Measured;
 use crate::about::in_words;
-use crate::chart::{Chart, Curves, WIDTH, escaped, legend, page, table};
+use crate::chart::{Curves, escaped, legend, page, table};
+use crate::plot::{MeasuredPoint, Shown, bars};
 
 pub(super) fn page_of(
     evaluation: &Evaluation,
@@ -66,62 +67,14 @@ fn figure_of(figure: &Figure, sweep: &Measured) -> String {
             unit if plot.measure.is_ratio() => format!("{} ({unit} above, multiples of it below)", plot.title),
             unit => format!("{}, {unit}", plot.title),
         };
-        text += &bars(&title, &sweep.stores, &groups, &numbers, plot.measure);
+        text += &bars(&title, &sweep.stores, &groups, &numbers, shown(plot.measure));
     }
     text + &format!("<p>{}</p>\n", escaped(figure.said))
 }
 
-/// One picture: as multiples of the first store's number, where that is meant.
-fn bars(title: &str, names: &[String], groups: &[String], numbers: &[Vec<Option<f64>>], measure: Measure) -> String {
-    let first = |at: usize| numbers.first().and_then(|numbers| numbers[at]).filter(|first| *first > 0.0);
-    let notes: Vec<String> = (0..groups.len()).map(|at| first(at).map_or_else(String::new, short)).collect();
-    let shown = |numbers: &Vec<Option<f64>>| -> Vec<Option<f64>> {
-        let ratio = |(at, number): (usize, &Option<f64>)| match measure.is_ratio() {
-            true => Some((*number)? / first(at)?),
-            false => *number,
-        };
-        numbers.iter().enumerate().map(ratio).collect()
-    };
-    let series: Vec<Vec<Option<f64>>> = numbers.iter().map(shown).collect();
-    let (notes, series) = (&notes, &series);
-    Chart { title, width: WIDTH, names, groups, notes, series, has_line_at_one: measure.is_ratio(), has_numbers: false }
-        .svg()
-}
-
-/// A number with three digits that mean something.
-fn short(number: f64) -> String {
-    match number {
-        number if number >= 1e6 => format!("{:.2} M", number / 1e6),
-        number if number >= 1e4 => format!("{:.1} k", number / 1e3),
-        number if number >= 100.0 => format!("{number:.0}"),
-        number if number >= 10.0 => format!("{number:.1}"),
-        number => format!("{number:.2}"),
-    }
-}
-
-impl Plot {
-    /// What is shown of a store at a point.
-    fn number(&self, point: &MeasuredPoint, store: usize) -> Option<f64> {
-        let mean_us = |benchmark| Some(point.row(benchmark, store)?.median("mean_ns")? / 1e3);
-        let sum = |name: &str| {
-            let numbers = self.benchmarks.iter().map(|benchmark| point.row(benchmark, store)?.median(name));
-            numbers.sum::<Option<f64>>()
-        };
-        let first = self.benchmarks.first()?;
-        match self.measure {
-            Measure::Rate => Some(point.row(first, store)?.rate.median),
-            Measure::LatencyUs { keys } => Some(mean_us(first)? / keys as f64),
-            Measure::PartOf(whole) => Some(mean_us(first)? / mean_us(whole)?),
-            Measure::BytesPerBytePut(name) => Some(sum(name)? / sum("bytes_put")?.max(1.0)),
-            Measure::Number(name, by, _) => Some(sum(name)? / by),
-            Measure::MeanOverTime(name, by, _) => Some(mean(&point.row(first, store)?.over_time(name)?)? / by),
-        }
-    }
-}
-
-/// The mean of these; none of none.
-fn mean(numbers: &[f64]) -> Option<f64> {
-    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+/// Multiples of the first store's number, where that is meant.
+fn shown(measure: Measure) -> Shown {
+    if measure.is_ratio() { Shown::Multiples } else { Shown::Numbers }
 }
 
 /// Rows of a table: for each store, and what the paper has.
@@ -145,9 +98,13 @@ fn rows_of(lines: &Lines, sweep: &Measured) -> Vec<Vec<String>> {
     rows
 }
 
-/// A number in a table.
+/// A number in a table; the paper has none at some points.
 fn in_table(number: f64) -> String {
-    if number >= 1000.0 { slmdb_cli::units::count(number as u64) } else { format!("{number:.2}") }
+    match number {
+        number if number.is_nan() => "-".to_string(),
+        number if number >= 1000.0 => slmdb_cli::units::count(number as u64),
+        number => format!("{number:.2}"),
+    }
 }
 
 /// How fast each store was from one moment to the next.
@@ -172,7 +129,7 @@ fn workloads(all: &'static [&'static str], in_one_store: &'static [&'static str]
             let of_store = |store| (0..groups.len()).map(|group| number(point, store, group)).collect();
             let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len()).map(of_store).collect();
             let title = format!("{what}, records of {} ({} above, multiples of it below)", point.label, measure.unit());
-            bars(&title, &sweep.stores, &names, &numbers, measure)
+            bars(&title, &sweep.stores, &names, &numbers, shown(measure))
         };
         sweep.points.iter().map(of_point).collect::<String>()
     };

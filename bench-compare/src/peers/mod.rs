@@ -17,7 +17,7 @@ use slmdb_bench::{Result, place};
 
 use crate::footing::Footing;
 use failure::failed;
-pub use rocksdb::{FastPath, FastPathSizes};
+pub use rocksdb::Levels;
 
 /// A store that is not slmdb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,13 +61,14 @@ impl Peer {
     fn open(
         self,
         directory: &Path,
-        fast_path: Option<&FastPath>,
+        fast: &Path,
+        levels: Levels,
         footing: &Footing,
         sync: bool,
     ) -> Result<Box<dyn Store>> {
         match self {
             Peer::LevelDb => leveldb::open(directory, footing, sync),
-            Peer::RocksDb => rocksdb::open(directory, fast_path, footing, sync),
+            Peer::RocksDb => rocksdb::open(directory, fast, levels, footing, sync),
             Peer::Lmdb => lmdb::open(directory, footing, sync),
             Peer::Redb => redb::open(directory, footing, sync),
             Peer::Fjall => fjall::open(directory, footing, sync, false),
@@ -79,7 +80,7 @@ impl Peer {
     pub fn setup(self, footing: &Footing) -> String {
         match self {
             Peer::LevelDb => leveldb::setup(footing),
-            Peer::RocksDb => rocksdb::setup(None, footing),
+            Peer::RocksDb => rocksdb::setup(Levels::default(), footing),
             Peer::Lmdb => lmdb::setup(footing),
             Peer::Redb => redb::setup(footing),
             Peer::Fjall => fjall::setup(footing, false),
@@ -97,8 +98,10 @@ pub struct PeerOpener {
     pub peer: Peer,
     /// Where: the store's own files are in a directory below.
     pub directory: PathBuf,
-    /// What RocksDB has elsewhere, if it has.
-    pub fast_path: Option<FastPath>,
+    /// Where RocksDB has its fast path, if it has one.
+    pub fast: PathBuf,
+    /// What RocksDB is told of its levels.
+    pub levels: Levels,
     /// With what.
     pub footing: Footing,
 }
@@ -114,14 +117,14 @@ impl Opener for PeerOpener {
             place::remove(&self.directory)?;
             place::mark(&self.directory)?;
             fs::create_dir(&files).map_err(|error| failed(self.peer.name(), error))?;
-            if let Some(fast_path) = &self.fast_path {
-                place::remove(&fast_path.directory)?;
-                place::mark(&fast_path.directory)?;
+            if self.levels.fast_path_bytes.is_some() {
+                place::remove(&self.fast)?;
+                place::mark(&self.fast)?;
             }
         } else if !files.exists() {
             return Err(failed(self.peer.name(), format!("there is no store in {}", self.directory.display())));
         }
-        self.peer.open(&files, self.fast_path.as_ref(), &self.footing, sync)
+        self.peer.open(&files, &self.fast, self.levels, &self.footing, sync)
     }
 
     fn directory(&self) -> Option<&Path> {

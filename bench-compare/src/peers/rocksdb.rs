@@ -9,7 +9,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use slmdb_bench::Result;
@@ -119,26 +119,27 @@ struct Nothing;
 
 impl Resources for Nothing {}
 
-/// What RocksDB has in faster memory: the stand-in for the papers' RocksDB-NVM.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FastPath {
-    /// The directory there.
-    pub directory: PathBuf,
-    /// What RocksDB is told that it may have there.
-    pub sizes: FastPathSizes,
+/// What RocksDB is told of its levels; by default nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Levels {
+    /// Bytes of a fast path in memory, if it has one: the stand-in for the papers' RocksDB-NVM. RocksDB has those levels there
+    /// that fit into it, from level 0 on.
+    pub fast_path_bytes: Option<u64>,
+    /// Bytes of level 1, if it is told.
+    pub level_base_bytes: Option<u64>,
 }
 
-/// How large the levels are of a RocksDB with a fast path.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FastPathSizes {
-    /// Bytes of the fast path. RocksDB has those levels there that fit into it, from level 0 on.
-    pub bytes: u64,
-    /// Bytes of level 1.
-    pub level_base_bytes: u64,
+impl Levels {
+    /// RocksDB's default.
+    const LEVEL_BASE_BYTES: u64 = 256 << 20;
+
+    fn level_base_bytes(self) -> u64 {
+        self.level_base_bytes.unwrap_or(Levels::LEVEL_BASE_BYTES)
+    }
 }
 
-/// Opens one; makes it if it is missing.
-pub fn open(directory: &Path, fast_path: Option<&FastPath>, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {
+/// Opens one, its fast path in the second directory; makes it if it is missing.
+pub fn open(directory: &Path, fast: &Path, levels: Levels, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {
     // SAFETY: everything is made here. Table options take over the filter, and share the cache; options copy the table options, and
     // `open` copies the options.
     unsafe {
@@ -158,8 +159,13 @@ pub fn open(directory: &Path, fast_path: Option<&FastPath>, footing: &Footing, s
         rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
         rocksdb_options_set_compression(options, compression(footing));
         rocksdb_options_set_block_based_table_factory(options, table);
-        if let Some(fast_path) = fast_path {
-            set_paths(options, directory, fast_path)?;
+        if levels != Levels::default() {
+            rocksdb_options_set_max_bytes_for_level_base(options, levels.level_base_bytes());
+            // As by default: a quarter of level 1.
+            rocksdb_options_set_target_file_size_base(options, (levels.level_base_bytes() / 4).max(1));
+        }
+        if let Some(bytes) = levels.fast_path_bytes {
+            set_paths(options, [(fast, bytes), (directory, u64::MAX)])?;
         }
         let store = CStore::open(&FUNCTIONS, directory, options, sync, Box::new(Nothing));
         rocksdb_options_destroy(options);
@@ -169,28 +175,23 @@ pub fn open(directory: &Path, fast_path: Option<&FastPath>, footing: &Footing, s
     }
 }
 
-/// Gives RocksDB its fast path, and the rest of the files to the store's directory. Levels are sized from the first one then: with
-/// several paths RocksDB has it so.
+/// Gives RocksDB its paths, each with the bytes that may be there. Levels are sized from the first one then: with several paths
+/// RocksDB has it so.
 ///
 /// # Safety
 ///
 /// `options` are RocksDB's, and nobody else uses them.
-unsafe fn set_paths(options: *mut Options, directory: &Path, fast_path: &FastPath) -> Result<()> {
+unsafe fn set_paths(options: *mut Options, paths: [(&Path, u64); 2]) -> Result<()> {
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(failed_in("rocksdb"));
-    let (fast, slow) = (text(&fast_path.directory)?, text(directory)?);
-    let level_base_bytes = fast_path.sizes.level_base_bytes;
+    let [(fast, fast_bytes), (slow, slow_bytes)] = paths;
+    let (fast, slow) = (text(fast)?, text(slow)?);
     // SAFETY: paths are copied, by `create` and by `set_db_paths`, and both are destroyed once.
     unsafe {
-        let paths = [
-            rocksdb_dbpath_create(fast.as_ptr(), fast_path.sizes.bytes),
-            rocksdb_dbpath_create(slow.as_ptr(), u64::MAX),
-        ];
+        let paths =
+            [rocksdb_dbpath_create(fast.as_ptr(), fast_bytes), rocksdb_dbpath_create(slow.as_ptr(), slow_bytes)];
         rocksdb_options_set_db_paths(options, paths.map(<*mut DbPath>::cast_const).as_ptr(), paths.len());
         paths.into_iter().for_each(|path| rocksdb_dbpath_destroy(path));
         rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 0);
-        rocksdb_options_set_max_bytes_for_level_base(options, level_base_bytes);
-        // As by default: a quarter of level 1.
-        rocksdb_options_set_target_file_size_base(options, (level_base_bytes / 4).max(1));
     }
     Ok(())
 }
@@ -201,14 +202,14 @@ fn background_jobs() -> c_int {
 }
 
 /// What it is, and how it is set up.
-pub fn setup(fast_path: Option<FastPathSizes>, footing: &Footing) -> String {
-    let levels = match fast_path {
-        None => "levels sized from the last".to_string(),
-        Some(FastPathSizes { bytes, level_base_bytes }) => format!(
-            "level 1 of {}, in memory those levels that fit into {}",
-            mebibytes(level_base_bytes),
-            mebibytes(bytes)
-        ),
+pub fn setup(levels: Levels, footing: &Footing) -> String {
+    let base = mebibytes(levels.level_base_bytes());
+    let levels = match levels {
+        Levels { fast_path_bytes: Some(bytes), .. } => {
+            format!("level 1 of {base}, in memory those levels that fit into {}", mebibytes(bytes))
+        }
+        Levels { level_base_bytes: Some(_), .. } => format!("levels sized from the last, the first of at most {base}"),
+        _ => "levels sized from the last".to_string(),
     };
     format!(
         "RocksDB {}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \

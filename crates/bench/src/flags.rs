@@ -25,6 +25,25 @@ pub struct WorkFlags {
     /// Go on for so many seconds instead (what goes in order: for at most so long); 0: not
     #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, help_heading = "How much")]
     duration: u64,
+    /// Go on for at most so many seconds, but for what begins with a new store; 0: for as long as it takes
+    #[arg(
+        long = "time_limit",
+        alias = "time-limit",
+        value_name = "SECONDS",
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "How much"
+    )]
+    time_limit: u64,
+    /// waitforcompaction ends when the store has done nothing for so many milliseconds
+    #[arg(
+        long = "quiet_ms",
+        alias = "quiet-ms",
+        value_name = "MS",
+        default_value_t = Settings::default().quiet.as_millis() as u64,
+        help_heading = "How much"
+    )]
+    quiet_ms: u64,
     /// Tell in JSON how fast it was in each so many milliseconds; 0: not
     #[arg(
         long = "report_interval_ms",
@@ -86,6 +105,8 @@ impl WorkFlags {
             reads: self.reads.and_then(|reads| reads.0),
             operations: self.operations,
             duration: (self.duration > 0).then(|| Duration::from_secs(self.duration)),
+            time_limit: (self.time_limit > 0).then(|| Duration::from_secs(self.time_limit)),
+            quiet: Duration::from_millis(self.quiet_ms),
             report_interval: (self.report_interval_ms > 0).then(|| Duration::from_millis(self.report_interval_ms)),
             key_bytes: self.key_size,
             value_bytes: self.value_size,

@@ -7,6 +7,9 @@ use hdrhistogram::Histogram;
 /// Longer operations (an hour) count as this long in the percentiles; the longest is exact.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
+/// Who waits longer than this has met more than the operation itself.
+const LONG_NS: u64 = 1_000_000;
+
 /// Digits of a duration that are kept: an error of at most a thousandth.
 const DIGITS: u8 = 3;
 
@@ -16,6 +19,7 @@ pub struct Latency {
     histogram: Histogram<u64>,
     longest_ns: u64,
     shortest_ns: u64,
+    long_ns: u64,
 }
 
 impl Default for Latency {
@@ -23,7 +27,7 @@ impl Default for Latency {
         // These bounds and digits are within what a histogram takes.
         #[allow(clippy::expect_used)]
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds of a histogram");
-        Latency { histogram, longest_ns: 0, shortest_ns: u64::MAX }
+        Latency { histogram, longest_ns: 0, shortest_ns: u64::MAX, long_ns: 0 }
     }
 }
 
@@ -33,6 +37,9 @@ impl Latency {
         self.histogram.saturating_record(duration_ns);
         self.longest_ns = self.longest_ns.max(duration_ns);
         self.shortest_ns = self.shortest_ns.min(duration_ns);
+        if duration_ns > LONG_NS {
+            self.long_ns = self.long_ns.saturating_add(duration_ns);
+        }
     }
 
     /// Something that is none of those whose percentiles these are took so long.
@@ -46,6 +53,7 @@ impl Latency {
         let _ = self.histogram.add(&other.histogram);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.shortest_ns = self.shortest_ns.min(other.shortest_ns);
+        self.long_ns = self.long_ns.saturating_add(other.long_ns);
     }
 
     /// How many.
@@ -61,6 +69,11 @@ impl Latency {
     /// The shortest, exactly; 0 when there is none.
     pub fn shortest_ns(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.shortest_ns }
+    }
+
+    /// How long those took together that each took more than a millisecond.
+    pub fn long_ns(&self) -> u64 {
+        self.long_ns
     }
 
     /// Their mean, in nanoseconds.
@@ -149,6 +162,8 @@ mod tests {
             let found = latency.percentile_ns(percent) as f64 / 1e3;
             assert!((found / us - 1.0).abs() < 0.002, "{percent}: {found}");
         }
+        let above_1_ms_us = (1001..=10_000).sum::<u64>();
+        assert_eq!(latency.long_ns(), above_1_ms_us * 1000 + 2 * LONGEST_NS, "one millisecond itself is not long");
         let mut both = Latency::default();
         both.add(10);
         both.add_all(&latency);

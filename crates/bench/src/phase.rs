@@ -257,5 +257,6 @@ fn json_of_latency(latency: &Latency) -> Value {
         object[name] = latency.percentile_ns(percent).into();
     }
     object["max_ns"] = latency.longest_ns().into();
+    object["over_1_ms_ns"] = latency.long_ns().into();
     object
 }

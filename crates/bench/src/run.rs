@@ -120,6 +120,12 @@ impl Bench {
         Bench { killed: Some(killed), ..self }
     }
 
+    /// Has the next benchmarks do other than the ones before: operations, threads and how they choose. What is put must stay as
+    /// it is.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     /// What the store is called.
     pub fn name(&self) -> &str {
         self.opener.name()
@@ -403,6 +409,19 @@ mod tests {
         store.written_bytes.fetch_add(100, Ordering::Relaxed);
         assert_eq!(measured(&mut bench, "readrandom").numbers.file_bytes_written, Some(100));
         assert_eq!(measured(&mut bench, "readrandom").numbers.file_bytes_written, Some(0));
+    }
+
+    /// Loads are done whole, so that what follows has the same store whatever the limit.
+    #[test]
+    fn a_time_limit_is_of_what_does_not_begin_a_store() {
+        let operations = |time_limit| {
+            let settings = Settings { num: 20_000, time_limit, ..Settings::default() };
+            let mut bench = Bench::new(Box::new(Told::default()), settings).unwrap();
+            ["filluniquerandom", "readrandom", "overwrite"].map(|name| measured(&mut bench, name).operations())
+        };
+        assert_eq!(operations(Some(Duration::ZERO)), [20_000, 0, 0]);
+        assert_eq!(operations(Some(Duration::from_secs(3600))), [20_000; 3]);
+        assert_eq!(operations(None), [20_000; 3]);
     }
 
     #[test]

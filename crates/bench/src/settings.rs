@@ -18,6 +18,10 @@ pub struct Settings {
     pub operations: Option<u64>,
     /// Random work goes on for so long, however much that is; sequential work for at most so long.
     pub duration: Option<Duration>,
+    /// What does not begin with a new store goes on for at most so long.
+    pub time_limit: Option<Duration>,
+    /// A store is at rest when it has done nothing for so long.
+    pub quiet: Duration,
     /// So often is looked at how much has been done; `None`: only at the end.
     pub report_interval: Option<Duration>,
     /// Bytes of db_bench's keys.
@@ -60,6 +64,8 @@ impl Default for Settings {
             reads: None,
             operations: None,
             duration: None,
+            time_limit: None,
+            quiet: Duration::from_secs(1),
             report_interval: None,
             key_bytes: 16,
             value_bytes: 100,

@@ -63,7 +63,10 @@ impl Task<'_> {
     pub fn duration(&self) -> Option<Duration> {
         match self.benchmark.work {
             Work::Flush | Work::Compact | Work::Wait | Work::Recover => None,
-            _ => self.settings.duration,
+            _ => {
+                let limit = self.settings.time_limit.filter(|_| !self.benchmark.scale.fresh);
+                [self.settings.duration, limit].into_iter().flatten().min()
+            }
         }
     }
 

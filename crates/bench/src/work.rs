@@ -12,9 +12,7 @@ use crate::system;
 use crate::task::{Task, get};
 use crate::ycsb;
 
-/// A store that has done nothing for so long has nothing left to do.
-const QUIET: Duration = Duration::from_secs(1);
-/// Nobody waits longer for that.
+/// Nobody waits longer until a store is at rest.
 const QUIET_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// The part of thread `index`. Indices beyond [`Task::threads`] are those that work beside.
@@ -35,7 +33,7 @@ pub(crate) fn run(task: &Task<'_>, index: u64, meter: &mut Meter<'_>) -> Result<
         Work::Ycsb(workload) => ycsb::run(workload, task, thread.random, meter),
         Work::Flush => thread.maintain(task.store.flush()),
         Work::Compact => thread.maintain(task.store.compact()),
-        Work::Wait => thread.maintain(wait_until_quiet()),
+        Work::Wait => thread.maintain(wait_until_quiet(task.settings.quiet)),
         Work::Recover | Work::Describe(_) => Ok(()),
     }
 }
@@ -210,8 +208,8 @@ impl Thread<'_, '_, '_> {
 }
 
 /// Waits until the process does nothing any more.
-fn wait_until_quiet() -> Result<()> {
-    if system::wait_until_idle(QUIET, QUIET_WAIT_MAX) {
+fn wait_until_quiet(quiet: Duration) -> Result<()> {
+    if system::wait_until_idle(quiet, QUIET_WAIT_MAX) {
         return Ok(());
     }
     let minutes = QUIET_WAIT_MAX.as_secs() / 60;

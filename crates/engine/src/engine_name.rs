@@ -15,7 +15,7 @@ pub enum EngineName {
     /// LAB-DB (ACM TOS 20(1), 2024): a pair of B+-trees for the newest keys, above the levels of an LSM tree.
     Lab,
     /// TLSM (IEEE Access 8, 2020): an LSM tree whose upper levels lie in the pool, keys and values. For a large fast tier that is
-    /// persistent; on `Dram` it is an ordinary LSM tree. Of a build with the feature `tlsm`.
+    /// persistent; on `Dram` it is an ordinary LSM tree.
     Tlsm,
     /// ChameleonDB. No build has it yet.
     Chameleon,

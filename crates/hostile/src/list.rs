@@ -147,8 +147,7 @@ impl Image {
             Ok(pool) => Arc::new(pool),
             Err(_) => return assert!(!is_sound, "a sound pool is refused"),
         };
-        let lists: Vec<Extent> =
-            pool.extents().into_iter().filter(|extent| extent.kind == ExtentKind::List).collect();
+        let lists: Vec<Extent> = pool.extents().into_iter().filter(|extent| extent.kind == ExtentKind::List).collect();
         assert!(!is_sound || lists.len() == NUMBERS.len());
         for extent in lists {
             for number in NUMBERS {
@@ -187,7 +186,8 @@ impl Image {
         for walked in [forwards(list), backwards(list)] {
             walked.map_or_else(|error| damaged(&error), |entries| is_right(entries == self.entries, "other entries"));
         }
-        let named_bytes: u64 = self.entries.iter().map(|entry| entry_bytes(entry.0.len() as u64, entry.3.len() as u64)).sum();
+        let named_bytes: u64 =
+            self.entries.iter().map(|entry| entry_bytes(entry.0.len() as u64, entry.3.len() as u64)).sum();
         is_right(list.record().data_bytes == named_bytes, "other bytes");
     }
 }

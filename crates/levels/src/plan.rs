@@ -32,6 +32,10 @@ pub enum PlanReason {
     Demotion,
     /// Little of what its segments have is still needed (TLSM).
     Cleaning,
+    /// The disk is full.
+    DiskSpace,
+    /// The pool is full.
+    PoolSpace,
 }
 
 impl PlanReason {
@@ -45,6 +49,8 @@ impl PlanReason {
             PlanReason::Rewrite => "rewrite",
             PlanReason::Demotion => "demotion",
             PlanReason::Cleaning => "cleaning",
+            PlanReason::DiskSpace => "disk space",
+            PlanReason::PoolSpace => "pool space",
         }
     }
 }
@@ -155,6 +161,15 @@ impl<R: Run> Plan<R> {
     /// Why it was made.
     pub fn reason(&self) -> PlanReason {
         self.reason
+    }
+
+    /// The same plan for another reason. In the pool few long runs take less than many short ones.
+    pub(crate) fn for_reason(mut self, reason: PlanReason) -> Plan<R> {
+        self.reason = reason;
+        if reason == PlanReason::PoolSpace {
+            (self.output_bytes, self.grandparent_bytes_max) = (u64::MAX, u64::MAX);
+        }
+        self
     }
 
     /// The version that it was made for.

@@ -2,6 +2,7 @@
 
 use slmdb_engine::{Options, OwnOptions};
 use slmdb_levels::{LEVEL_LAST, LevelOptions};
+use slmdb_pmem::UNIT_BYTES;
 
 /// Which runs lie in the pool (paper, IV-D). It belongs to an opening: a store may be opened with another one at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,10 +114,13 @@ impl OwnOptions for TlsmOptions {
 /// What LRU needs at least.
 const FAST_TIER_SEGMENTS_MIN: u64 = 4;
 
+/// A list takes a unit of the pool at least. So with its entries it should have several.
+pub(crate) const LIST_RUN_BYTES_LEAST: u64 = 4 * UNIT_BYTES;
+
 /// What a list and its entries should take, in bytes.
 pub(crate) fn list_run_bytes(options: &Options) -> u64 {
     match options.own::<TlsmOptions>().run_bytes {
-        0 => (options.compaction.table_file_bytes / PART_OF_TABLE_FILE).max(1),
+        0 => (options.compaction.table_file_bytes / PART_OF_TABLE_FILE).max(LIST_RUN_BYTES_LEAST),
         bytes => bytes,
     }
 }
@@ -131,6 +135,8 @@ pub(crate) fn level_options(options: &Options) -> LevelOptions {
     LevelOptions {
         growth: own.level_growth,
         level_0_runs: own.level_zero_runs,
+        // (No output is longer than its kind may be.)
+        run_bytes: options.compaction.table_file_bytes.max(list_run_bytes(options)),
         ..LevelOptions::with_run_bytes(base_bytes, options.compaction.table_file_bytes)
     }
 }

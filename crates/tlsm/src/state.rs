@@ -17,14 +17,14 @@ use slmdb_engine::{Memory, Options, lock_order};
 use slmdb_env::Result;
 use slmdb_levels::jobs::level_jobs::LevelsState;
 use slmdb_levels::jobs::outputs::{OUTPUTS_FOR_SPACE, outputs};
-use slmdb_levels::{LevelFiles, Levels, Plan, Run, TableOutput};
+use slmdb_levels::{LevelFiles, Levels, Plan, PlanReason, Run, TableOutput};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{AnyMedium, Claim, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Claim, Medium, Pool, UNIT_BYTES};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 
 use crate::compaction::pool_output::{Copying, PoolOutput, TlsmOutput};
-use crate::options::{TlsmOptions, list_run_bytes};
+use crate::options::{LIST_RUN_BYTES_LEAST, TlsmOptions, list_run_bytes};
 use crate::persistent_skiplist::job_lists::JobLists;
 use crate::persistent_skiplist::pool_run::PoolRun;
 use crate::persistent_skiplist::run::TlsmRun;
@@ -90,21 +90,25 @@ impl PinnedFiles for TlsmState {
     }
 }
 
-/// A list and its entries may have this part of all that lie in the pool, or be as long as a MemTable's.
+/// A list and its entries may have this part of all that lie in the pool, or be as long as a MemTable's. As much is kept back for a
+/// compaction: then lists of usual values can all be written anew.
 const PART_OF_ALL: u64 = 32;
+/// How long a list and its entries may be where the pool is full, in bytes.
+const LIST_IN_FULL_POOL_BYTES: u64 = 16 << 20;
 
 impl TlsmState {
     /// How long an output becomes that is a list, with its entries, in bytes. Where there is little, it is short, so that the pool keeps
     /// little back.
     fn list_output_bytes(&self) -> u64 {
         let part_bytes = self.segments.bytes().taken_bytes() / PART_OF_ALL;
-        self.list_run_bytes.min(self.memtable_bytes.max(part_bytes))
+        self.list_run_bytes.min(self.memtable_bytes.max(part_bytes).max(LIST_RUN_BYTES_LEAST))
     }
 
     /// What the pool keeps back for a compaction that gives space back, in bytes.
-    fn kept_for_a_job_bytes(&self) -> u64 {
+    pub(crate) fn kept_for_a_job_bytes(&self) -> u64 {
         let all_bytes = self.segments.bytes().taken_bytes();
-        kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes))
+        let part_bytes = (all_bytes / PART_OF_ALL).next_multiple_of(UNIT_BYTES);
+        kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes)).max(part_bytes)
     }
 
     /// What a compaction may take of what the pool keeps back.
@@ -122,15 +126,12 @@ impl TierSpace for TlsmState {
         self.pool.path()
     }
 
-    fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()> {
+    /// Deletes leave a compaction its part, too: without it they would give nothing back.
+    fn reserve(&self, grant: &Grant, _: TakenFrom) -> Result<()> {
         if self.policy.of_flush() == RunKind::Table {
             return Ok(());
         }
-        let kept_back_bytes = match from {
-            TakenFrom::Reserve => 0,
-            TakenFrom::FreeSpace => self.kept_for_a_job_bytes(),
-        };
-        reserve(&self.pool, &self.own, grant, kept_back_bytes)
+        reserve(&self.pool, &self.own, grant, self.kept_for_a_job_bytes())
     }
 
     /// A list needs no space on the disk.
@@ -142,10 +143,8 @@ impl TierSpace for TlsmState {
     }
 
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
-        // A list may have to become a file.
-        let may_be_file = |number| self.policy.may_demote() || state.files.contains_key(&number);
-        let files = state.runs().filter(|(number, _)| may_be_file(*number));
-        let (each_bytes, output_bytes) = outputs(options, files.map(|(_, run)| run.length_bytes));
+        let lengths = state.files.values().map(|file| file.length_bytes);
+        let (each_bytes, output_bytes) = outputs(options, lengths);
         reserve.set_outputs(OUTPUTS_FOR_SPACE, each_bytes);
         self.output_bytes.store(output_bytes, Ordering::Relaxed);
     }
@@ -180,7 +179,12 @@ impl LevelsState for TlsmState {
         if self.policy.of_plan(plan) == RunKind::Table {
             return TlsmOutput::Tables(Box::new(TableOutput::new(files)));
         }
-        let live_part_min = if self.own.points_at_entries { self.own.segment_live_min } else { f64::INFINITY };
+        let live_part_min = match plan.reason() {
+            _ if !self.own.points_at_entries => f64::INFINITY,
+            // Copies take space before anything comes back.
+            PlanReason::PoolSpace => 0.0,
+            _ => self.own.segment_live_min,
+        };
         let lists = JobLists::new(files.context, files.numbers, self, None, self.claim());
         TlsmOutput::Lists(Box::new(PoolOutput::new(lists, Copying::below(live_part_min, &self.segments))))
     }
@@ -228,6 +232,7 @@ impl LevelsState for TlsmState {
     fn output_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
         match self.policy.of_plan(plan) {
             RunKind::Table => self.output_bytes.load(Ordering::Relaxed),
+            RunKind::List if plan.reason() == PlanReason::PoolSpace => LIST_IN_FULL_POOL_BYTES,
             RunKind::List => self.list_output_bytes(),
         }
     }

@@ -25,6 +25,7 @@ fn any_policy(random: &mut Random, own: &mut TlsmOptions) {
     own.promote = if random.one_in(2) { Promote::Always } else { Promote::Majority };
     own.fast_tier_bytes = (256 << 10) << random.below(5);
     own.segment_live_min = [0.0, 0.05, 0.5][random.below(3) as usize];
+    own.run_bytes = [0, 1 << 10][random.below(2) as usize];
     own.list_filter_bits = [0, 10][random.below(2) as usize];
     own.points_at_entries = !random.one_in(8);
 }

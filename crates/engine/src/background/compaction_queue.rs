@@ -13,6 +13,8 @@ use crate::space::controller::Resource;
 
 /// How long a thread waits before it looks again, if nobody wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Where nothing changes, the time doubles so often: to 400 ms.
+const LONGER_ROUNDS_MAX: u32 = 3;
 /// If the reserve was not enough for the drain, it is not lent for another one before this time has passed or
 /// something has changed. Each try writes outputs and gives them up.
 const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
@@ -218,13 +220,13 @@ impl CompactionQueue {
         self.inner.lock().in_vain_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Waits until there may be more work than there was at `seen`, for a while at most. Returns what to compare with next time,
-    /// or `None` if the threads are to end.
+    /// Waits until there may be more work than there was at `seen`, for a while at most, which is longer the more `rounds` there was
+    /// none. Returns what to compare with next time, or `None` if the threads are to end.
     /// LOCKS: compactions
-    pub fn wait(&self, seen: u64) -> Option<u64> {
+    pub fn wait(&self, seen: u64, rounds: u32) -> Option<u64> {
         let mut inner = self.inner.lock();
         if inner.changes == seen && !inner.is_stopping {
-            inner = self.work_came.wait_timeout(inner, LOOK_AGAIN);
+            inner = self.work_came.wait_timeout(inner, LOOK_AGAIN * (1 << rounds.min(LONGER_ROUNDS_MAX)));
         }
         (!inner.is_stopping).then_some(inner.changes)
     }
@@ -307,7 +309,7 @@ mod tests {
         let looks: u32 = std::thread::scope(|scope| {
             let look = || {
                 let (mut seen, mut looks) = (0, 0);
-                while let Some(changes) = queue.wait(seen) {
+                while let Some(changes) = queue.wait(seen, 0) {
                     seen = changes;
                     looks += 1;
                     assert!(queue.begin().is_none());

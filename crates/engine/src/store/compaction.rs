@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_sync::epoch;
+use slmdb_sync::scheduled::Instant;
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -41,6 +42,28 @@ pub struct CompactionDone {
     pub bytes_written: u64,
 }
 
+/// How long a thread is left alone whose last compaction found no space: at first, and at most. The time doubles with each try.
+const IN_VAIN_PAUSE_FIRST: Duration = Duration::from_millis(50);
+const IN_VAIN_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// A compaction that found no space.
+struct InVain {
+    at: Instant,
+    pause: Duration,
+}
+
+impl InVain {
+    /// One more, perhaps after another one.
+    fn again(last: Option<InVain>) -> InVain {
+        let pause = last.map_or(IN_VAIN_PAUSE_FIRST, |last| (2 * last.pause).min(IN_VAIN_PAUSE_MAX));
+        InVain { at: Instant::now(), pause }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.at.elapsed() < self.pause
+    }
+}
+
 impl Parts {
     /// The loop of a compaction thread, until the store closes or fails. `compact` does one piece of work, and returns whether
     /// there was any. What it is given is wanted of it alone. `idle` runs before the thread waits.
@@ -51,20 +74,27 @@ impl Parts {
         compact: impl Fn(Option<SpaceWanted>) -> Result<bool>,
         idle: impl Fn(),
     ) {
-        let mut seen = 0;
+        let (mut seen, mut rounds, mut in_vain) = (0, 0, None);
         loop {
             let is_over = || queue.is_stopping() || self.context.has_failed();
-            let compacted = if is_over() { Ok(false) } else { self.compact_once(queue, queue.begin(), &compact) };
+            let is_paused = in_vain.as_ref().is_some_and(InVain::is_paused);
+            let compacted =
+                if is_paused || is_over() { Ok(false) } else { self.compact_once(queue, queue.begin(), &compact) };
             match compacted {
-                Ok(true) => continue,
+                Ok(true) => {
+                    (rounds, in_vain) = (0, None);
+                    continue;
+                }
                 _ if self.context.has_failed() => return,
                 Err(Error::ReadOnly { .. }) => return,
-                // It is tried again when something has changed.
+                // It is tried again when something has changed, or after a while, as others may give back space on the disk.
+                Err(Error::Full { .. }) => in_vain = Some(InVain::again(in_vain)),
                 Ok(false) | Err(_) => {}
             }
             idle();
-            match queue.wait(seen) {
-                Some(changes) => seen = changes,
+            match queue.wait(seen, rounds) {
+                Some(changes) if changes == seen => rounds += 1,
+                Some(changes) => (seen, rounds, in_vain) = (changes, 0, None),
                 None => return,
             }
         }

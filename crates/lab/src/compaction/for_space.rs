@@ -45,7 +45,9 @@ impl Compactor {
                 let is_worth_it = |version: &_, level, run: &_| {
                     matches!(self.levels.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
                 };
-                self.store.in_reserve(INPUTS, || self.levels.compact_levels_in_reserve(EVERYTHING, is_worth_it))
+                self.store.in_reserve(INPUTS, || {
+                    self.levels.compact_levels_in_reserve(EVERYTHING, wanted.resource, is_worth_it)
+                })
             }
         }
     }

@@ -10,13 +10,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::read::merge::Source;
+use slmdb_engine::space::controller::Resource;
 use slmdb_env::{Error, Result};
 
 use super::level_jobs::{LevelJobs, LevelsState};
 use super::level_source::LEAST_WINDOW_BYTES;
 use crate::depth::LEVEL_LAST;
 use crate::picking::Picked;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanReason};
 use crate::run::Run;
 use crate::version::{KeyRange, Version};
 
@@ -53,10 +54,11 @@ impl Sampled {
 
 impl<S: LevelsState> LevelJobs<S> {
     /// Merges a run of an upper level that `is_worth_it`, and for which there is space, with what is below it. If there is none,
-    /// writes a run anew that has deletes which hide nothing.
+    /// writes a run anew that has deletes which hide nothing. `resource`: what is to come back.
     pub fn compact_levels_in_reserve(
         &self,
         range: KeyRange<'_>,
+        resource: Resource,
         is_worth_it: impl Fn(&Version<S::Run>, u8, &Arc<S::Run>) -> bool,
     ) -> Result<bool> {
         let mut full = None;
@@ -68,17 +70,16 @@ impl<S: LevelsState> LevelJobs<S> {
             Ok(false) => None,
             done => Some(done),
         };
-        let (version, mut in_vain) = (self.state.levels().current(), InVain::new());
-        for (level, run) in self.upper_runs(&version, range) {
-            if !is_worth_it(&version, level, &run) {
-                continue;
-            }
-            if let Some(done) = look(self.bring_down(level, &run, &mut in_vain)) {
+        // No run is held while others are merged, or their files would stay as long.
+        let mut in_vain = InVain::new();
+        for (level, number) in self.upper_runs(range) {
+            let Some(keys) = self.keys_if(level, number, &is_worth_it) else { continue };
+            if let Some(done) = look(self.bring_down(level, &keys, resource, &mut in_vain)) {
                 return done;
             }
         }
         for (level, number) in self.runs_with_garbage(range) {
-            if let Some(done) = look(self.rewrite(level, number)) {
+            if let Some(done) = look(self.rewrite(level, number, Some(resource))) {
                 return done;
             }
         }
@@ -87,25 +88,46 @@ impl<S: LevelsState> LevelJobs<S> {
 
     /// Runs that overlap something below them: those with deletes first, which give most back, and the deepest first,
     /// which are the nearest to what they hide.
-    fn upper_runs(&self, version: &Version<S::Run>, range: KeyRange<'_>) -> Vec<(u8, Arc<S::Run>)> {
+    fn upper_runs(&self, range: KeyRange<'_>) -> Vec<(u8, u32)> {
+        let version = self.state.levels().current();
         let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
         let mut runs: Vec<_> = (0..LEVEL_LAST).flat_map(of_level).collect();
-        runs.retain(|(level, run)| is_above_others(version, *level, run));
+        runs.retain(|(level, run)| is_above_others(&version, *level, run));
         runs.sort_by_key(|(level, run)| (run.record().deletes == 0, Reverse(*level)));
-        runs
+        runs.iter().map(|(level, run)| (*level, run.number())).collect()
+    }
+
+    /// The smallest and the largest key of a run that is still there and is worth it.
+    fn keys_if(
+        &self,
+        level: u8,
+        number: u32,
+        is_worth_it: impl Fn(&Version<S::Run>, u8, &Arc<S::Run>) -> bool,
+    ) -> Option<(Vec<u8>, Vec<u8>)> {
+        let version = self.state.levels().current();
+        let run = version.level(level).iter().find(|run| run.number() == number)?;
+        let (smallest, largest) = (run.record().smallest_key.to_vec(), run.record().largest_key.to_vec());
+        is_worth_it(&version, level, run).then_some((smallest, largest))
     }
 
     /// Merges a run with what it overlaps on the next level; of level 0 also the others that must go along, or the oldest of them
     /// alone if there is too little space. If there is no space for one, splits it into parts that overlap less. Returns whether
     /// anything was done. What was in vain is not tried again.
-    fn bring_down(&self, level: u8, run: &S::Run, in_vain: &mut InVain) -> Result<bool> {
-        let mut down = |input_bytes_max| match self.plan_with_space(level, range_of(run), input_bytes_max) {
+    fn bring_down(
+        &self,
+        level: u8,
+        keys: &(Vec<u8>, Vec<u8>),
+        resource: Resource,
+        in_vain: &mut InVain,
+    ) -> Result<bool> {
+        let range = (Bound::Included(&keys.0[..]), Bound::Included(&keys.1[..]));
+        let mut down = |input_bytes_max| match self.plan_with_space(level, range, input_bytes_max) {
             Picked::Plan(plan) if self.can_read(&plan) => {
                 let inputs: Vec<u32> = plan.inputs().map(|run| run.number()).collect();
                 if let Some(full) = in_vain.get(&inputs) {
                     return Err(full.clone());
                 }
-                self.bring_down_or_split(level, plan).inspect_err(|error| {
+                self.bring_down_or_split(level, plan_for(plan, resource)).inspect_err(|error| {
                     if matches!(error, Error::Full { .. }) {
                         in_vain.insert(inputs, error.clone());
                     }
@@ -123,11 +145,18 @@ impl<S: LevelsState> LevelJobs<S> {
         if self.is_move(&plan) || self.state.file_bytes(&plan) <= self.store.room_bytes() {
             return self.compact(plan).map(|()| true);
         }
-        let (1, 2..) = (plan.upper().len(), plan.lower().len()) else { return Ok(false) };
-        let number = plan.upper()[0].number();
+        match (plan.upper().len(), plan.lower().len()) {
+            // Of the pool each part would take more than what it is a part of.
+            _ if plan.reason() == PlanReason::PoolSpace => return Ok(false),
+            (1, 2..) => {}
+            // Two runs that hide something from each other become shorter than they are.
+            (1, 1) => return self.compact(plan).map(|()| true),
+            _ => return Ok(false),
+        }
+        let (number, reason) = (plan.upper()[0].number(), plan.reason());
         drop(plan);
         let Picked::Plan(parts) = self.state.levels().plan_split(level, number) else { return Ok(false) };
-        self.compact(parts).map(|()| true)
+        self.compact(parts.for_reason(reason)).map(|()| true)
     }
 
     /// The next part of moving a range down from a level, with no more inputs than so many bytes, and than the disk has space for.
@@ -142,16 +171,22 @@ impl<S: LevelsState> LevelJobs<S> {
         }
     }
 
-    /// Writes a run anew. Returns whether it did.
-    pub fn rewrite(&self, level: u8, number: u32) -> Result<bool> {
+    /// Writes a run anew, perhaps because a resource is full. Returns whether it did.
+    pub fn rewrite(&self, level: u8, number: u32, resource: Option<Resource>) -> Result<bool> {
         match self.state.levels().plan_run(level, number) {
-            Picked::Plan(plan) if self.can_read(&plan) => self.compact(plan).map(|()| true),
+            Picked::Plan(plan) if self.can_read(&plan) => {
+                let plan = match resource {
+                    Some(resource) => plan_for(plan, resource),
+                    None => plan,
+                };
+                self.compact(plan).map(|()| true)
+            }
             _ => Ok(false),
         }
     }
 
     /// Whether no input is known to be unreadable.
-    fn can_read(&self, plan: &Plan<S::Run>) -> bool {
+    pub(super) fn can_read(&self, plan: &Plan<S::Run>) -> bool {
         plan.inputs().all(|run| self.unreadable.is_readable(&**run))
     }
 
@@ -202,6 +237,14 @@ impl<S: LevelsState> LevelJobs<S> {
         }
         Ok(sampled.is_worth_it(at_any_cost))
     }
+}
+
+/// A plan that is to give back this.
+fn plan_for<R: Run>(plan: Plan<R>, resource: Resource) -> Plan<R> {
+    plan.for_reason(match resource {
+        Resource::Disk => PlanReason::DiskSpace,
+        Resource::Pool => PlanReason::PoolSpace,
+    })
 }
 
 /// The runs of level 0 that are older than one of them. None for another level.

@@ -1,6 +1,6 @@
 //! [`LevelJobs`]: compactions whose inputs are runs of levels.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,6 +16,7 @@ use super::unreadable_files::UnreadableFiles;
 use crate::change::{Change, edit_of};
 use crate::levels::Levels;
 use crate::merge::{MergeCounts, MergeError, MergeSettings, RunOutput, merge};
+use crate::picking::Picked;
 use crate::plan::Plan;
 use crate::run::{EntrySource, Run};
 use crate::table_output::LevelFiles;
@@ -112,11 +113,34 @@ impl<S: LevelsState> LevelJobs<S> {
         LevelJobs { store, state, unreadable: UnreadableFiles::default(), on_change: Box::new(on_change) }
     }
 
-    /// Moves something from the level that is most above its size to the next one.
+    /// Moves something from the level that is most above its size to the next one. If there is no space for that, moves the oldest
+    /// runs of level 0 alone, or something from another level. [`Error::Full`]: there is no space for any.
     pub fn compact_levels(&self) -> Result<bool> {
         let is_readable = |run: &S::Run| self.unreadable.is_readable(run);
-        let Some(plan) = self.state.levels().pick_readable(&|_| true, &is_readable) else { return Ok(false) };
-        self.compact_in_free_space(plan).map(|()| true)
+        let (mut full, mut tried) = (None, 0_u8);
+        loop {
+            let may = |level: u8| tried >> level & 1 == 0;
+            let Some(plan) = self.state.levels().pick_readable(&may, &is_readable) else { break };
+            let level = plan.from();
+            let done = match self.compact_in_free_space(plan) {
+                Err(error @ Error::Full { .. }) if level == 0 => self.compact_oldest_run().unwrap_or(Err(error)),
+                done => done,
+            };
+            match done {
+                Err(error @ Error::Full { .. }) => full = full.or(Some(error)),
+                done => return done.map(|()| true),
+            }
+            tried |= 1 << level;
+        }
+        full.map_or(Ok(false), Err)
+    }
+
+    /// Moves the oldest run of level 0 down, with no more others than must go along. `None`: that is not possible now.
+    fn compact_oldest_run(&self) -> Option<Result<()>> {
+        match self.state.levels().plan_range_within(0, (Bound::Unbounded, Bound::Unbounded), 0) {
+            Picked::Plan(plan) if self.can_read(&plan) => Some(self.compact_in_free_space(plan)),
+            _ => None,
+        }
     }
 
     /// As [`LevelJobs::compact`], and leaves the reserve alone.

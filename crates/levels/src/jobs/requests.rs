@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use slmdb_engine::space::controller::Resource;
 use slmdb_env::{Error, Result};
 
 use super::level_jobs::{INPUTS, LevelJobs, LevelsState};
@@ -24,7 +25,7 @@ impl<S: LevelsState> LevelJobs<S> {
         }
         for (level, number) in self.runs_with_garbage(range) {
             self.state.compactions().again_alone(|| match self.state.levels().plan_run(level, number) {
-                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number)),
+                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number, None)),
                 _ => Ok(()),
             })?;
         }
@@ -42,7 +43,7 @@ impl<S: LevelsState> LevelJobs<S> {
                 Ok(ControlFlow::Continue(()))
             }
             Picked::Plan(plan) => self
-                .compact_somehow(plan, || self.compact_levels_in_reserve(range, |_, _, _| true))
+                .compact_somehow(plan, || self.compact_levels_in_reserve(range, Resource::Disk, |_, _, _| true))
                 .map(ControlFlow::Continue),
         };
         loop {

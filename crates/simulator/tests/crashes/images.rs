@@ -32,9 +32,13 @@ fn crash(engine: EngineName, seeds: std::ops::Range<u64>, has_pool: bool) -> (Co
 #[test]
 fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
     for engine in engines::names() {
-        let (counts, (paths, opening_paths)) = crash(engine, 1000..1000 + 5 * budget(), true);
-        // (LAB-DB's trees change and are recovered in fewer ways.)
-        let (paths_min, opening_paths_min) = if engine == EngineName::Slm { (80, 100) } else { (70, 40) };
+        // (A workload of TLSM takes longest. LAB-DB's trees change and are recovered in fewer ways.)
+        let (seeds, paths_min, opening_paths_min) = match engine {
+            EngineName::Slm => (5, 80, 100),
+            EngineName::Tlsm => (1, 40, 30),
+            _ => (5, 70, 40),
+        };
+        let (counts, (paths, opening_paths)) = crash(engine, 1000..1000 + seeds * budget(), true);
         let are_enough = paths > paths_min && opening_paths > opening_paths_min;
         assert!(are_enough, "{engine}: {paths} and {opening_paths} paths are few");
         assert!(counts.joint_images > 500 && counts.second_crashes > 500 && counts.third_crashes > 100, "{counts:?}");
@@ -64,7 +68,9 @@ fn the_layers_under_a_store_keep_their_own_promises() {
 #[test]
 fn a_crash_during_a_copy_a_repair_or_a_removal_leaves_a_way_on() {
     let mut all = upkeep::Counts::default();
-    for (engine, seed) in engines::names().flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
+    // (Not of TLSM yet.)
+    let engines = engines::names().filter(|engine| *engine != EngineName::Tlsm);
+    for (engine, seed) in engines.flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
         for setup in upkeep::setups(engine, seed) {
             for work in upkeep::works(setup) {
                 let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();

@@ -4,10 +4,13 @@
 //! Compactions copy such entries as they come by them. Where they come by too seldom, and segments take much more than what lists
 //! name, the list by which most comes back goes alone.
 
+use std::sync::atomic::Ordering;
+
 use slmdb_env::Result;
 use slmdb_levels::{Picked, PlanReason, Run};
 
 use super::compactor::Compactor;
+use crate::persistent_skiplist::segments::CleaningGain;
 
 /// Segments may take so many times what lists name of them,
 const TAKEN_TIMES: f64 = 1.4;
@@ -20,7 +23,17 @@ impl Compactor {
         let bytes = self.state.segments.bytes();
         let may_take_bytes = (bytes.live_bytes as f64 * TAKEN_TIMES) as u64;
         let more_bytes = SEGMENTS_MORE * self.state.own.segment_bytes;
-        if bytes.segments_bytes <= may_take_bytes + more_bytes { Ok(false) } else { self.clean() }
+        // Where it was in vain, it is so until lists change.
+        let changes = self.state.segments.changes();
+        let is_due = bytes.segments_bytes > may_take_bytes + more_bytes;
+        if !is_due || self.cleaned_in_vain_at.load(Ordering::Relaxed) == changes {
+            return Ok(false);
+        }
+        let cleaned = self.clean();
+        if matches!(cleaned, Ok(false)) {
+            self.cleaned_in_vain_at.store(changes, Ordering::Relaxed);
+        }
+        cleaned
     }
 
     /// Writes the list anew by which most comes back. Returns whether there is one.
@@ -28,8 +41,9 @@ impl Compactor {
         let live_part = self.state.own.segment_live_min;
         let version = self.state.levels.current();
         let sparse = version.runs().filter_map(|(level, run)| {
-            let bytes = self.state.segments.gain_of_cleaning(run.list()?.list().record(), live_part);
-            (bytes > 0 && self.levels.unreadable.is_readable(&**run)).then_some((bytes, level, run.number()))
+            let gain = self.state.segments.gain_of_cleaning(run.list()?.list().record(), live_part);
+            let is_worth_it = gain > CleaningGain::default() && self.levels.unreadable.is_readable(&**run);
+            is_worth_it.then_some((gain, level, run.number()))
         });
         let mut sparse: Vec<_> = sparse.collect();
         drop(version);

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
@@ -26,13 +26,15 @@ pub(crate) struct Compactor {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<TlsmState>,
     pub(crate) levels: LevelJobs<TlsmState>,
+    /// What [`Segments::changes`](crate::persistent_skiplist::segments::Segments::changes) was when no list was worth cleaning.
+    pub(super) cleaned_in_vain_at: AtomicU64,
 }
 
 impl Compactor {
     /// Nothing is compacted yet.
     pub(crate) fn new(store: Arc<Parts>, state: Arc<TlsmState>, pace: Arc<LevelsPace>) -> Compactor {
         let levels = LevelJobs::new(store.clone(), state.clone(), move |done| pace.compacted(done));
-        Compactor { store, state, levels }
+        Compactor { store, state, levels, cleaned_in_vain_at: AtomicU64::new(u64::MAX) }
     }
 
     /// A thread's loop, until the store closes or fails.
@@ -70,7 +72,7 @@ impl Compactor {
     fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         match wanted.resource {
             _ if self.is_manual() => Ok(false),
-            Resource::Disk => self.store.in_reserve(INPUTS, || self.compact_levels_for_space(wanted)),
+            Resource::Disk => self.compact_for_disk(wanted),
             Resource::Pool => self.compact_for_pool(wanted),
         }
     }
@@ -80,31 +82,35 @@ impl Compactor {
         let is_worth_it = |version: &_, level, run: &_| {
             matches!(self.levels.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
         };
-        self.levels.compact_levels_in_reserve(EVERYTHING, is_worth_it)
+        self.levels.compact_levels_in_reserve(EVERYTHING, wanted.resource, is_worth_it)
     }
 
-    /// Writes a list to a file, in free space or else in the reserve. `false`: there is none that may, or no space for it.
-    fn demote(&self) -> Result<bool> {
-        match self.demote_oldest(false) {
-            Err(Error::Full { .. }) => {
-                self.store.in_reserve(INPUTS, || self.demote_oldest(true)).or_else(nothing_if_full)
+    /// Gives back space of the disk. If it is the pool that has none for that, gives back space there.
+    fn compact_for_disk(&self, wanted: SpaceWanted) -> Result<bool> {
+        match self.store.in_reserve(INPUTS, || self.compact_levels_for_space(wanted)) {
+            Err(Error::Full { path, .. }) if path == self.state.pool_path() => {
+                self.compact_in_pool(SpaceWanted { resource: Resource::Pool, ..wanted })
             }
-            demoted => demoted,
+            compacted => compacted,
         }
     }
 
     /// Gives back space in the pool by compactions that may take what the pool keeps back for one.
     fn compact_in_pool(&self, wanted: SpaceWanted) -> Result<bool> {
-        self.state.uses_pool_reserve.store(true, Ordering::Relaxed);
-        let cleaned = self.clean().or_else(nothing_if_full);
-        let compacted = match cleaned {
-            Ok(false) => self.compact_levels_for_space(wanted).or_else(nothing_if_full),
-            cleaned => cleaned,
-        };
-        self.state.uses_pool_reserve.store(false, Ordering::Relaxed);
+        let compacted = self.in_pool_reserve(|| match self.clean().or_else(nothing_if_full)? {
+            false => self.compact_levels_for_space(wanted).or_else(nothing_if_full),
+            true => Ok(true),
+        });
         if matches!(compacted, Ok(true)) {
             self.store.gave_space_back(None)?;
         }
+        compacted
+    }
+
+    fn in_pool_reserve(&self, compact: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        self.state.uses_pool_reserve.store(true, Ordering::Relaxed);
+        let compacted = compact();
+        self.state.uses_pool_reserve.store(false, Ordering::Relaxed);
         compacted
     }
 
@@ -124,12 +130,21 @@ impl Compactor {
         })
     }
 
-    /// Gives back space in the pool: first what nobody needs, then what may lie in a file.
+    /// Gives back space in the pool: first what nobody needs, then what may lie in a file. If there is no space for files, gives back
+    /// some of that.
     fn compact_for_pool(&self, wanted: SpaceWanted) -> Result<bool> {
-        match self.compact_in_pool(wanted)? {
-            false if self.state.policy.may_demote() => self.demote(),
-            compacted => Ok(compacted),
+        if self.compact_in_pool(wanted)? {
+            return Ok(true);
         }
+        if !self.state.policy.may_demote() {
+            return Ok(false);
+        }
+        if self.demote_oldest().or_else(nothing_if_full)? {
+            return Ok(true);
+        }
+        let of_disk = SpaceWanted { resource: Resource::Disk, ..wanted };
+        let compact = || self.in_pool_reserve(|| self.compact_levels_for_space(of_disk));
+        self.store.in_reserve(INPUTS, compact).or_else(nothing_if_full)
     }
 }
 

@@ -31,6 +31,15 @@ impl PoolBytes {
     }
 }
 
+/// What comes back if a list is written anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CleaningGain {
+    /// What segments take that no other list names, but for what the entries take elsewhere, in bytes.
+    pub(crate) at_once_bytes: u64,
+    /// The list's part of what comes back when all lists that share its segments are written anew, in bytes.
+    pub(crate) in_the_end_bytes: u64,
+}
+
 /// What is known of a segment.
 #[derive(Debug, Default)]
 struct Segment {
@@ -61,16 +70,20 @@ pub(crate) struct Segments {
     returned: AtomicU64,
     /// How many lists that the MANIFEST has given up are still read.
     leaving: AtomicU64,
+    /// How often lists came, left the levels, or went.
+    changes: AtomicU64,
 }
 
 impl Segments {
     /// No list names any.
     pub(crate) fn new(pool: Arc<Pool<AnyMedium>>) -> Segments {
-        Segments { pool, named: Mutex::new(Named::default()), returned: AtomicU64::new(0), leaving: AtomicU64::new(0) }
+        let [returned, leaving, changes] = [(); 3].map(|()| AtomicU64::new(0));
+        Segments { pool, named: Mutex::new(Named::default()), returned, leaving, changes }
     }
 
     /// A list is there that is durable.
     pub(super) fn add(&self, list: &List<AnyMedium>) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let mut named = self.named.lock();
         named.memory_bytes += list.memory_bytes();
         let list = list.record();
@@ -89,6 +102,7 @@ impl Segments {
     /// A list is in the levels no more.
     pub(super) fn leave(&self, list: &ListRecord) {
         self.leaving.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let mut named = self.named.lock();
         for share in list.segments.iter() {
             if let Some(segment) = named.by_offset.get_mut(&share.segment) {
@@ -124,6 +138,7 @@ impl Segments {
         drop(named);
         self.leaving.fetch_sub(1, Ordering::Relaxed);
         self.returned.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The part of a segment that lists in the levels have.
@@ -134,19 +149,25 @@ impl Segments {
         }
     }
 
-    /// How many bytes come back if a list is written anew whose entries leave the segments of which less than this part is needed:
-    /// what segments take that it alone names, but for what its entries take elsewhere.
-    pub(crate) fn gain_of_cleaning(&self, list: &ListRecord, live_part: f64) -> u64 {
+    /// What comes back if a list is written anew whose entries leave the segments of which less than this part is needed.
+    pub(crate) fn gain_of_cleaning(&self, list: &ListRecord, live_part: f64) -> CleaningGain {
         let named = self.named.lock();
-        let (mut freed_bytes, mut copied_bytes) = (0, 0);
+        let (mut freed_bytes, mut freed_later_bytes, mut copied_bytes) = (0, 0, 0);
         for share in list.segments.iter() {
             let Some(segment) = named.by_offset.get(&share.segment) else { continue };
             if (segment.live_bytes as f64) < segment.extent_bytes as f64 * live_part {
                 copied_bytes += share.live_bytes;
                 freed_bytes += if segment.lists == 1 { segment.extent_bytes } else { 0 };
+                let part = share.live_bytes as f64 / segment.live_bytes.max(1) as f64;
+                freed_later_bytes += (segment.extent_bytes as f64 * part) as u64;
             }
         }
-        u64::saturating_sub(freed_bytes, copied_bytes.next_multiple_of(UNIT_BYTES))
+        // In segments of their own, or a list whose entries fill no unit would be written anew for ever.
+        let copied_bytes = copied_bytes.next_multiple_of(UNIT_BYTES);
+        CleaningGain {
+            at_once_bytes: u64::saturating_sub(freed_bytes, copied_bytes),
+            in_the_end_bytes: u64::saturating_sub(freed_later_bytes, copied_bytes),
+        }
     }
 
     /// Whether a list names this segment.
@@ -178,6 +199,11 @@ impl Segments {
         let (segments, lists) = (named.by_offset.capacity(), named.lists.capacity());
         let tables_bytes = (segments * (size_of::<(u64, Segment)>() + 1) + lists * (size_of::<u32>() + 1)) as u64;
         tables_bytes * 8 / 7 + named.memory_bytes
+    }
+
+    /// Another number whenever lists or their shares have changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// How often space was given back.

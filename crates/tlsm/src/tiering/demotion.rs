@@ -18,7 +18,7 @@ const FAR_PART: u64 = 8;
 impl Compactor {
     /// Writes the oldest list to a file, if lists take more than they may. Returns whether it did.
     pub(crate) fn demote_if_due(&self) -> Result<bool> {
-        if self.is_above_bound(self.state.own.fast_tier_bytes) { self.demote_oldest(false) } else { Ok(false) }
+        if self.is_above_bound(self.state.own.fast_tier_bytes) { self.demote_oldest() } else { Ok(false) }
     }
 
     /// Whether lists take so much more than they may that nothing should come before demotion.
@@ -31,8 +31,9 @@ impl Compactor {
         self.state.policy.is_bounded() && self.state.segments.bytes().taken_bytes() > bound_bytes
     }
 
-    /// Writes the oldest list that is free to a file. Returns whether it did. `in_reserve`: it may take what the disk keeps for that.
-    pub(crate) fn demote_oldest(&self, in_reserve: bool) -> Result<bool> {
+    /// Writes the oldest list that is free to a file. Returns whether it did. It takes nothing of what the disk keeps back: it would
+    /// not come back, and no puts would be taken without it.
+    pub(crate) fn demote_oldest(&self) -> Result<bool> {
         for (level, run) in self.lists_by_age() {
             let picked = self.state.levels.plan_run_for(level, run.number(), PlanReason::Demotion);
             let Picked::Plan(plan) = picked else { continue };
@@ -40,11 +41,7 @@ impl Compactor {
                 continue;
             }
             drop(run);
-            if in_reserve {
-                self.levels.compact(plan)?
-            } else {
-                self.levels.compact_in_free_space(plan)?
-            }
+            self.levels.compact_in_free_space(plan)?;
             self.state.demotions.fetch_add(1, Ordering::Relaxed);
             return Ok(true);
         }

@@ -21,6 +21,14 @@ impl RunKind {
     }
 }
 
+/// So much of the files among the inputs is little.
+const LITTLE_PART: u64 = 16;
+
+/// How much of the inputs is in the pool, or in files, in bytes.
+fn bytes_of(plan: &Plan<TlsmRun>, kind: RunKind) -> u64 {
+    plan.inputs().filter(|run| RunKind::of(run) == kind).map(|run| run.record().bytes).sum()
+}
+
 /// Decides what outputs become. It belongs to an opening, not to a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
@@ -62,22 +70,24 @@ impl Policy {
 
     /// What the outputs of a plan become.
     pub(crate) fn of_plan(&self, plan: &Plan<TlsmRun>) -> RunKind {
-        let may_be_list = self.may_be_list(plan.to()) && plan.reason() != PlanReason::Demotion;
-        if may_be_list && (self.tiering != Tiering::Lru || self.promotes(plan)) {
-            RunKind::List
-        } else {
-            RunKind::Table
-        }
+        let is_list = match plan.reason() {
+            PlanReason::Demotion => false,
+            // Files that have all of the lists, too, would be longer than those that they replace.
+            PlanReason::DiskSpace if self.has_pool => self.has_lists(plan),
+            _ => self.may_be_list(plan.to()) && (self.tiering != Tiering::Lru || self.promotes(plan)),
+        };
+        if is_list { RunKind::List } else { RunKind::Table }
+    }
+
+    /// Whether more than a little of the inputs is in the pool.
+    fn has_lists(&self, plan: &Plan<TlsmRun>) -> bool {
+        bytes_of(plan, RunKind::List) > bytes_of(plan, RunKind::Table) / LITTLE_PART
     }
 
     /// Whether so much of the inputs is in the pool that the outputs should be. The paper makes lists of all outputs, and so pulls
     /// up what has just left.
     fn promotes(&self, plan: &Plan<TlsmRun>) -> bool {
-        let bytes_of = |kind| {
-            let inputs = plan.inputs().filter(move |run| RunKind::of(run) == kind);
-            inputs.map(|run| run.record().bytes).sum::<u64>()
-        };
-        self.promote == Promote::Always || bytes_of(RunKind::List) >= bytes_of(RunKind::Table)
+        self.promote == Promote::Always || bytes_of(plan, RunKind::List) >= bytes_of(plan, RunKind::Table)
     }
 
     /// Whether a run may go to this level as it is.
