@@ -105,7 +105,7 @@ impl TlsmState {
     }
 
     /// What the pool keeps back for a compaction that gives space back, in bytes.
-    pub(crate) fn kept_for_a_job_bytes(&self) -> u64 {
+    fn kept_for_a_job_bytes(&self) -> u64 {
         let all_bytes = self.segments.bytes().taken_bytes();
         let part_bytes = (all_bytes / PART_OF_ALL).next_multiple_of(UNIT_BYTES);
         kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes)).max(part_bytes)

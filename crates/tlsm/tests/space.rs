@@ -64,20 +64,15 @@ fn put(engine: &dyn Engine, key: &[u8], value: &[u8]) -> slmdb_env::Result<()> {
     engine.write(&batch, false)
 }
 
-/// Puts, and then deletes, until even these are refused.
-fn fill_pool(engine: &dyn Engine) {
-    for number in 0_u32.. {
-        if put(engine, &number.to_be_bytes(), &[7; 3000]).is_err() {
-            break;
-        }
-    }
-    for number in 0_u32.. {
+/// Puts, and then deletes from the first key on, until even these are refused. Returns how many of each were taken.
+fn fill_pool(engine: &dyn Engine) -> (u32, u32) {
+    let delete = |number: u32| {
         let mut batch = WriteBatch::new();
         batch.delete(number.to_be_bytes()).unwrap();
-        if engine.write(&batch, false).is_err() {
-            break;
-        }
-    }
+        engine.write(&batch, false)
+    };
+    let puts = (0_u32..).find(|number| put(engine, &number.to_be_bytes(), &[7; 3000]).is_err()).unwrap();
+    (puts, (0_u32..).find(|number| delete(*number).is_err()).unwrap())
 }
 
 /// Nothing leaves the pool, and nothing is compacted.
@@ -97,16 +92,20 @@ fn keeps_all(env: &MemoryEnv, segment_bytes: u64, pool_maximum_bytes: u64) -> Op
 /// (A segment that is being filled took all that was set aside for a small MemTable, and its list found nothing.)
 #[test]
 fn what_was_accepted_is_flushed_in_a_full_pool() {
+    let mut opened = 0;
     for segment_bytes in [64 << 10, 256 << 10, 1 << 20] {
         for pool_bytes in [2 << 20, 4 << 20] {
             let env = MemoryEnv::new();
             let options = keeps_all(&env, segment_bytes, pool_bytes);
+            // (Too small for segments of that length.)
             let Ok(engine) = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None) else { continue };
+            opened += 1;
             fill_pool(&*engine);
             engine.flush().unwrap_or_else(|error| panic!("segments of {segment_bytes}, {pool_bytes}: {error}"));
             engine.close().unwrap();
         }
     }
+    assert!(opened >= 4, "{opened} of 6 pools were opened");
 }
 
 /// (It divided by the number of MemTables, which was 0.)
@@ -115,14 +114,21 @@ fn a_full_pool_opens_without_a_memtable() {
     let env = MemoryEnv::new();
     let mut options = keeps_all(&env, 256 << 10, 4 << 20);
     let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
-    fill_pool(&*engine);
+    let (puts, deletes) = fill_pool(&*engine);
     engine.flush().unwrap();
     engine.close().unwrap();
     drop(engine);
     // What is kept back for deletes is more now than is free, and the pool can't grow.
     options.memtable_bytes = 2 << 20;
     let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
-    assert_eq!(engine.get(&u32::MAX.to_be_bytes()).unwrap().as_deref(), None);
+    for number in 0..puts.max(deletes) {
+        let is_there = (deletes..puts).contains(&number);
+        assert_eq!(
+            engine.get(&number.to_be_bytes()).unwrap().is_some(),
+            is_there,
+            "{number} of {puts}, less {deletes}"
+        );
+    }
     engine.close().unwrap();
 }
 

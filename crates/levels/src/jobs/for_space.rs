@@ -70,16 +70,20 @@ impl<S: LevelsState> LevelJobs<S> {
             Ok(false) => None,
             done => Some(done),
         };
+        let reason = match resource {
+            Resource::Disk => PlanReason::DiskSpace,
+            Resource::Pool => PlanReason::PoolSpace,
+        };
         // No run is held while others are merged, or their files would stay as long.
         let mut in_vain = InVain::new();
         for (level, number) in self.upper_runs(range) {
             let Some(keys) = self.keys_if(level, number, &is_worth_it) else { continue };
-            if let Some(done) = look(self.bring_down(level, &keys, resource, &mut in_vain)) {
+            if let Some(done) = look(self.bring_down(level, &keys, reason, &mut in_vain)) {
                 return done;
             }
         }
         for (level, number) in self.runs_with_garbage(range) {
-            if let Some(done) = look(self.rewrite(level, number, Some(resource))) {
+            if let Some(done) = look(self.rewrite(level, number, reason)) {
                 return done;
             }
         }
@@ -117,7 +121,7 @@ impl<S: LevelsState> LevelJobs<S> {
         &self,
         level: u8,
         keys: &(Vec<u8>, Vec<u8>),
-        resource: Resource,
+        reason: PlanReason,
         in_vain: &mut InVain,
     ) -> Result<bool> {
         let range = (Bound::Included(&keys.0[..]), Bound::Included(&keys.1[..]));
@@ -127,7 +131,7 @@ impl<S: LevelsState> LevelJobs<S> {
                 if let Some(full) = in_vain.get(&inputs) {
                     return Err(full.clone());
                 }
-                self.bring_down_or_split(level, plan_for(plan, resource)).inspect_err(|error| {
+                self.bring_down_or_split(level, plan.for_reason(reason)).inspect_err(|error| {
                     if matches!(error, Error::Full { .. }) {
                         in_vain.insert(inputs, error.clone());
                     }
@@ -171,16 +175,10 @@ impl<S: LevelsState> LevelJobs<S> {
         }
     }
 
-    /// Writes a run anew, perhaps because a resource is full. Returns whether it did.
-    pub fn rewrite(&self, level: u8, number: u32, resource: Option<Resource>) -> Result<bool> {
+    /// Writes a run anew. Returns whether it did.
+    pub(super) fn rewrite(&self, level: u8, number: u32, reason: PlanReason) -> Result<bool> {
         match self.state.levels().plan_run(level, number) {
-            Picked::Plan(plan) if self.can_read(&plan) => {
-                let plan = match resource {
-                    Some(resource) => plan_for(plan, resource),
-                    None => plan,
-                };
-                self.compact(plan).map(|()| true)
-            }
+            Picked::Plan(plan) if self.can_read(&plan) => self.compact(plan.for_reason(reason)).map(|()| true),
             _ => Ok(false),
         }
     }
@@ -237,14 +235,6 @@ impl<S: LevelsState> LevelJobs<S> {
         }
         Ok(sampled.is_worth_it(at_any_cost))
     }
-}
-
-/// A plan that is to give back this.
-fn plan_for<R: Run>(plan: Plan<R>, resource: Resource) -> Plan<R> {
-    plan.for_reason(match resource {
-        Resource::Disk => PlanReason::DiskSpace,
-        Resource::Pool => PlanReason::PoolSpace,
-    })
 }
 
 /// The runs of level 0 that are older than one of them. None for another level.

@@ -8,7 +8,7 @@ use slmdb_env::{Error, Result};
 use super::level_jobs::{INPUTS, LevelJobs, LevelsState};
 use crate::depth::LEVEL_LAST;
 use crate::picking::Picked;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanReason};
 use crate::version::KeyRange;
 
 impl<S: LevelsState> LevelJobs<S> {
@@ -25,7 +25,7 @@ impl<S: LevelsState> LevelJobs<S> {
         }
         for (level, number) in self.runs_with_garbage(range) {
             self.state.compactions().again_alone(|| match self.state.levels().plan_run(level, number) {
-                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number, None)),
+                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number, PlanReason::Rewrite)),
                 _ => Ok(()),
             })?;
         }
