@@ -20,7 +20,7 @@ pub(super) const HEAD_BYTES: usize = 8;
 /// Nodes of a level for one of the level above.
 pub(super) const FANOUT: usize = 16;
 /// Filter, levels and nodes begin at a multiple of this.
-const LINE_BYTES: u64 = slmdb_filter::LINE_BYTES as u64;
+pub(super) const LINE_BYTES: u64 = slmdb_filter::LINE_BYTES as u64;
 /// As many levels lie above the nodes of the longest list.
 const UPPER_LEVELS_MAX: usize = 7;
 

@@ -40,7 +40,7 @@ pub use list_writer::{ListOptions, ListWriter, Persists};
 pub use open::List;
 pub use record::{FinishedList, ListRecord, SegmentShare};
 pub use search::Found;
-pub use segment_writer::{SegmentOptions, SegmentWriter};
+pub use segment_writer::{OpenSegment, SegmentOptions, SegmentWriter};
 
 use slmdb_env::Error;
 use slmdb_pmem::{Medium, Pool};

@@ -9,6 +9,7 @@ use slmdb_env::Result;
 use slmdb_pmem::{Claim, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 
 use super::entry::{NewEntry, Place};
+use super::layout::LINE_BYTES;
 use super::record::FinishedList;
 use crate::EntryKind;
 
@@ -24,6 +25,15 @@ pub struct SegmentOptions {
     pub claim: Claim,
 }
 
+/// A segment that has room behind its last entry. It stays as long as it was made, so that more jobs can write into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenSegment {
+    /// Its extent.
+    pub extent: Extent,
+    /// How much of it is taken, in bytes from its beginning.
+    pub filled_bytes: u64,
+}
+
 /// Writes entries into new segments: gathers a segment in memory and copies it past the caches. One writer serves all lists of a
 /// job, one after the other, so that neighbours share segments. It takes no space before the first entry.
 ///
@@ -33,9 +43,9 @@ pub struct SegmentWriter<M: Medium> {
     options: SegmentOptions,
     uuid_crc: u32,
     made: Vec<Extent>,
-    /// Where in `made` the segment is that is being filled.
-    open: Option<usize>,
-    /// What it has so far.
+    /// The segment that is being filled, and how much of it others have filled.
+    open: Option<OpenSegment>,
+    /// What it has got here so far.
     buffer: Vec<u8>,
     entry_bytes: u64,
 }
@@ -47,6 +57,16 @@ impl<M: Medium> SegmentWriter<M> {
         let segment_bytes = options.segment_bytes.max(1).next_multiple_of(UNIT_BYTES);
         let options = SegmentOptions { segment_bytes, ..options };
         SegmentWriter { pool, options, uuid_crc, made: Vec::new(), open: None, buffer: Vec::new(), entry_bytes: 0 }
+    }
+
+    /// A writer that begins where an earlier one [has ended](SegmentWriter::complete_open). Dropped, it leaves that segment to the caller.
+    /// REQUIRES: nobody else writes into it.
+    pub fn resume(pool: Arc<Pool<M>>, options: SegmentOptions, open: OpenSegment) -> SegmentWriter<M> {
+        // A line of its own, so that it writes no byte of others.
+        let filled_bytes = open.filled_bytes.next_multiple_of(LINE_BYTES);
+        let mut writer = SegmentWriter::new(pool, options);
+        writer.open = Some(OpenSegment { filled_bytes, ..open });
+        writer
     }
 
     /// Adds an entry; where it lies is for [`ListWriter::add`](super::ListWriter::add). The value of a delete is empty.
@@ -80,28 +100,24 @@ impl<M: Medium> SegmentWriter<M> {
 
     fn add_among(&mut self, entry: &NewEntry<'_>) -> Result<Place> {
         let bytes = entry.bytes();
-        if self.segment().is_some_and(|segment| self.buffer.len() as u64 + bytes > segment.length_bytes) {
+        let has_room =
+            |open: &OpenSegment| open.filled_bytes + self.buffer.len() as u64 + bytes <= open.extent.length_bytes;
+        if !self.open.as_ref().is_none_or(has_room) {
             self.close()?;
         }
-        let segment = match self.segment() {
-            Some(segment) => segment,
+        let open = match self.open {
+            Some(open) => open,
             None => {
-                let segment = self.make(self.options.segment_bytes, bytes)?;
-                self.open = Some(self.made.len() - 1);
-                segment
+                let extent = self.make(self.options.segment_bytes, bytes)?;
+                *self.open.insert(OpenSegment { extent, filled_bytes: 0 })
             }
         };
-        let offset = segment.offset + self.buffer.len() as u64;
+        let (segment, offset) = (open.extent.offset, open.extent.offset + open.filled_bytes + self.buffer.len() as u64);
         let end = self.buffer.len() + bytes as usize;
         let check = entry.encode_front(offset, self.uuid_crc, &mut self.buffer);
         self.buffer.extend_from_slice(entry.value);
         self.buffer.resize(end, 0);
-        Ok(Place { offset, segment: segment.offset, bytes: bytes as u32, check })
-    }
-
-    /// The segment that is being filled.
-    fn segment(&self) -> Option<Extent> {
-        self.open.map(|open| self.made[open])
+        Ok(Place { offset, segment, bytes: bytes as u32, check })
     }
 
     fn make(&mut self, wanted_bytes: u64, least_bytes: u64) -> Result<Extent> {
@@ -111,15 +127,25 @@ impl<M: Medium> SegmentWriter<M> {
         Ok(extent)
     }
 
-    /// Writes the segment that is being filled, and gives back the units that it does not need. The next entry begins another one.
+    /// Writes the segment that is being filled, and gives back the units that it does not need, unless it was resumed. The next entry
+    /// begins another one.
     pub fn close(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let extent = &mut self.made[open];
-        // SAFETY: the extent is this writer's, and nobody reads it before a list of it is complete.
-        unsafe { self.pool.write_durably(extent.offset, &self.buffer)? };
-        *extent = self.pool.shorten_extent(extent.offset, self.buffer.len() as u64)?;
-        self.buffer.clear();
+        let Some(OpenSegment { extent, filled_bytes }) = self.write()? else { return Ok(()) };
+        self.open = None;
+        if let Some(made) = self.made.iter_mut().find(|made| made.offset == extent.offset) {
+            *made = self.pool.shorten_extent(extent.offset, filled_bytes)?;
+        }
         Ok(())
+    }
+
+    /// Writes what the segment that is being filled has got. Gives that segment.
+    fn write(&mut self) -> Result<Option<OpenSegment>> {
+        let Some(open) = &mut self.open else { return Ok(None) };
+        // SAFETY: this part of the extent is this writer's, and nobody reads it before a list of it is complete.
+        unsafe { self.pool.write_durably(open.extent.offset + open.filled_bytes, &self.buffer)? };
+        open.filled_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(Some(*open))
     }
 
     /// What all entries that were added take, in bytes.
@@ -140,6 +166,17 @@ impl<M: Medium> SegmentWriter<M> {
     /// After an error the segments are given back. The lists' extents are the caller's to free.
     pub fn complete(mut self, lists: &[FinishedList]) -> Result<Vec<Extent>> {
         self.close()?;
+        self.end(lists)
+    }
+
+    /// The same, but that the last segment stays as it is, for a writer that [resumes](SegmentWriter::resume). `None`: no entry was
+    /// added.
+    pub fn complete_open(mut self, lists: &[FinishedList]) -> Result<Option<OpenSegment>> {
+        let open = self.write()?;
+        self.end(lists).map(|_| open)
+    }
+
+    fn end(mut self, lists: &[FinishedList]) -> Result<Vec<Extent>> {
         self.pool.fence();
         for list in lists {
             let offset = list.record.extent.offset;

@@ -91,6 +91,38 @@ fn a_crash_leaves_a_list_whole_or_none() {
 }
 
 #[test]
+fn a_crash_of_a_job_that_fills_a_segment_further_leaves_its_first_entries_whole() {
+    for (count, seed) in [(4, 1), (60, 2), (300, 3)] {
+        let (old, new, _) = models(count);
+        let medium = Simulated::new();
+        let pool = pool(medium.clone());
+        let mut segments = SegmentWriter::new(Arc::clone(&pool), segment_options(64 << 10));
+        let list = write_one(&pool, &mut segments, 1, &old, list_options(&KeyOrder::Bytewise, 10));
+        let open_segment = segments.complete_open(slice::from_ref(&list)).unwrap().unwrap();
+        let begin = medium.moment();
+        let mut segments = SegmentWriter::resume(Arc::clone(&pool), segment_options(64 << 10), open_segment);
+        let list = write_one(&pool, &mut segments, 2, &new, list_options(&KeyOrder::Bytewise, 10));
+        segments.complete_open(slice::from_ref(&list)).unwrap();
+        let end = medium.moment();
+        let mut replay = medium.history().replay();
+        replay.to_moment(begin);
+        let mut seen = BTreeSet::new();
+        loop {
+            for image in replay.images(24 * budget() as u64, seed) {
+                assert!(look(image.clone(), 1, &old), "the list before it");
+                let found = look(image, 2, &new);
+                assert!(replay.moment() < end || found, "complete, and a crash has lost it");
+                seen.insert(found);
+            }
+            if !replay.to_next_crash() {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), 2);
+    }
+}
+
+#[test]
 fn a_job_takes_two_fences_whatever_it_writes() {
     let (old, new, both) = models(500);
     for (lists, entries) in [(1, &old), (3, &both)] {

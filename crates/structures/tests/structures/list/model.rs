@@ -241,6 +241,38 @@ fn what_was_given_up_is_given_back() {
     assert_eq!(pool.extents(), before);
 }
 
+/// A segment that stays open takes the entries of several jobs. One that gives up leaves the others' alone.
+#[test]
+fn several_jobs_fill_one_segment() {
+    let pool = pool(Dram);
+    let (mut random, mut open_segment, mut lists) = (Random::new(5), None, Vec::new());
+    let options = segment_options(128 << 10);
+    for job in 0..60_u32 {
+        let mut segments = match open_segment {
+            Some(open) => SegmentWriter::resume(Arc::clone(&pool), options, open),
+            None => SegmentWriter::new(Arc::clone(&pool), options),
+        };
+        let first = u64::from(job) * 1000;
+        let entries: Vec<Entry> = (first..=first + random.below(150) as u64)
+            .map(|number| entry(format!("{number:06}").as_bytes(), number))
+            .collect();
+        let list = write_one(&pool, &mut segments, job, &entries, list_options(&KeyOrder::Bytewise, 10));
+        if random.below(4) == 0 {
+            drop(segments);
+            pool.free_extent(list.record().extent.offset).unwrap();
+            continue;
+        }
+        open_segment = segments.complete_open(slice::from_ref(&list)).unwrap();
+        lists.push((open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), entries));
+        lists.iter().for_each(|(list, entries)| check(list, entries));
+    }
+    let entry_bytes: u64 = lists.iter().map(|(list, _)| list.record().data_bytes).sum();
+    let segments = extents_of(&pool, ExtentKind::Segment);
+    let segments_bytes: u64 = segments.iter().map(|extent| extent.length_bytes).sum();
+    assert!(segments.len() > 1 && lists.len() > 30 && segments_bytes < entry_bytes + (192 << 10), "{segments:?}");
+    assert_eq!(pool.verify().len(), 0);
+}
+
 /// Free units that lie apart are of use, and a full pool is told.
 #[test]
 fn segments_take_what_there_is() {
