@@ -25,6 +25,7 @@
 //! `levels_cursor`; `table_run` and `table_output`; `jobs`; `salvage`.
 #![forbid(unsafe_code)]
 
+mod around;
 mod change;
 mod debt;
 mod depth;

@@ -265,19 +265,6 @@ impl<R: Run> Levels<R> {
         Picked::Plan(self.begin(&mut jobs, &version, inputs, reason))
     }
 
-    /// A plan for one run to be written anew in place, in parts of which each overlaps one run of the next level at most.
-    /// So they can go down one at a time, where there is no space for all at once. It has at least two parts if the run
-    /// overlaps two, unless garbage goes.
-    pub fn plan_split(&self, level: u8, number: u32) -> Picked<R> {
-        match self.plan_run(level, number) {
-            Picked::Plan(mut plan) => {
-                plan.grandparent_bytes_max = 0;
-                Picked::Plan(plan)
-            }
-            busy => busy,
-        }
-    }
-
     /// A plan of what `inputs_of` makes of the level's runs in the range, or of those but for the first, and so on,
     /// so many times at most: the first that is free.
     fn plan_first_free(

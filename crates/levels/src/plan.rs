@@ -8,6 +8,7 @@ use slmdb_engine::read::merge::common_prefix;
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::Mutex;
 
+use crate::around::Around;
 use crate::change::Change;
 use crate::depth::LEVELS_MAX;
 use crate::merge::Cut;
@@ -32,9 +33,11 @@ pub enum PlanReason {
     Demotion,
     /// Little of what its segments have is still needed (TLSM).
     Cleaning,
-    /// The disk is full.
+    /// A segment is emptied, because the pool is full (TLSM).
+    Emptying,
+    /// The disk is full, and the run has garbage. It stays on its level.
     DiskSpace,
-    /// The pool is full.
+    /// The same of the pool.
     PoolSpace,
 }
 
@@ -49,6 +52,7 @@ impl PlanReason {
             PlanReason::Rewrite => "rewrite",
             PlanReason::Demotion => "demotion",
             PlanReason::Cleaning => "cleaning",
+            PlanReason::Emptying => "emptying",
             PlanReason::DiskSpace => "disk space",
             PlanReason::PoolSpace => "pool space",
         }
@@ -163,15 +167,6 @@ impl<R: Run> Plan<R> {
         self.reason
     }
 
-    /// The same plan for another reason. In the pool few long runs take less than many short ones.
-    pub(crate) fn for_reason(mut self, reason: PlanReason) -> Plan<R> {
-        self.reason = reason;
-        if reason == PlanReason::PoolSpace {
-            (self.output_bytes, self.grandparent_bytes_max) = (u64::MAX, u64::MAX);
-        }
-        self
-    }
-
     /// The version that it was made for.
     pub fn version(&self) -> &Arc<Version<R>> {
         &self.version
@@ -211,10 +206,13 @@ impl<R: Run> Plan<R> {
 
     /// Where the outputs of its merge end. An inflow is not counted in it.
     pub fn cut(&self) -> Cut<R> {
+        // In a full pool a list stays one list: parts of it would take more.
+        let stays_one = matches!(self.reason, PlanReason::PoolSpace | PlanReason::Emptying);
+        let or_all = |bytes| if stays_one { u64::MAX } else { bytes };
         Cut {
-            output_bytes: self.output_bytes,
+            output_bytes: or_all(self.output_bytes),
             grandparents: self.grandparents.clone(),
-            grandparent_bytes_max: self.grandparent_bytes_max,
+            grandparent_bytes_max: or_all(self.grandparent_bytes_max),
             input_entries: self.inputs().map(|run| run.record().entries).sum(),
             input_bytes: self.input_bytes(),
         }
@@ -222,7 +220,13 @@ impl<R: Run> Plan<R> {
 
     /// What its merge keeps: see [`Retention::new`].
     pub fn retention(&self, moments: Vec<u64>, deletes_below: u64) -> Retention<R> {
-        Retention::new(self.version.clone(), self.to, moments, deletes_below)
+        let retention = Retention::new(self.version.clone(), self.to, moments, deletes_below);
+        match (self.reason, self.inputs().next()) {
+            (PlanReason::DiskSpace | PlanReason::PoolSpace, Some(run)) => {
+                retention.looking_up(Around::new(&self.version, self.to, &**run))
+            }
+            _ => retention,
+        }
     }
 
     /// What all its keys begin with, those of an inflow included.

@@ -11,12 +11,16 @@
 //!   may be below the delete's number;
 //! - its number is below a bound of the caller's. An engine that has data outside of the levels that a recovery reads
 //!   again (LAB-DB's run files) gives the lowest number in it.
+//!
+//! A compaction that gives space back ([`crate::jobs::for_space`]) looks keys up beside that: so it also leaves out what a newer version
+//! on an upper level hides, and deletes of keys that deeper levels could have, and have not.
 
 use std::sync::Arc;
 
 use slmdb_order::KeyOrder;
 use slmdb_table::EntryKind;
 
+use crate::around::Around;
 use crate::depth::LEVELS_MAX;
 use crate::run::Run;
 use crate::version::Version;
@@ -39,6 +43,8 @@ pub struct Retention<R: Run> {
     /// Only deletes with lower numbers may be dropped.
     deletes_below: u64,
     deeper: DeeperLevels<R>,
+    /// Where keys are looked up, if they are.
+    around: Option<Around<R>>,
     /// The key of the last version.
     key: Vec<u8>,
     /// The number of the last version, if there was one.
@@ -54,7 +60,12 @@ impl<R: Run> Retention<R> {
     pub fn new(version: Arc<Version<R>>, to: u8, mut moments: Vec<u64>, deletes_below: u64) -> Retention<R> {
         moments.sort_unstable();
         let deeper = DeeperLevels::new(version, to);
-        Retention { moments, deletes_below, deeper, key: Vec::new(), sequence: None, is_new_key: false }
+        Retention { moments, deletes_below, deeper, around: None, key: Vec::new(), sequence: None, is_new_key: false }
+    }
+
+    /// The same for one run alone, whose keys are looked up in those around it.
+    pub(crate) fn looking_up(self, around: Around<R>) -> Retention<R> {
+        Retention { around: Some(around), ..self }
     }
 
     /// Whether the last version was the first of its key.
@@ -66,15 +77,13 @@ impl<R: Run> Retention<R> {
     /// What becomes of the next version.
     #[inline]
     pub fn fate(&mut self, key: &[u8], sequence: u64, kind: EntryKind) -> Fate {
-        let newer = match self.sequence.replace(sequence) {
-            Some(newer) if self.key == key => Some(newer),
-            _ => {
-                self.key.clear();
-                self.key.extend_from_slice(key);
-                None
-            }
-        };
-        self.is_new_key = newer.is_none();
+        let last = self.sequence.replace(sequence).filter(|_| self.key == key);
+        self.is_new_key = last.is_none();
+        if self.is_new_key {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+        let newer = last.or_else(|| self.newer());
         if newer.is_some_and(|newer| !self.is_seen(sequence, newer)) {
             return Fate::Superseded;
         }
@@ -93,7 +102,17 @@ impl<R: Run> Retention<R> {
     /// Whether a delete of the current key hides nothing.
     fn is_droppable(&mut self, sequence: u64) -> bool {
         let sees_older = self.moments.first().is_some_and(|&oldest| oldest < sequence);
-        sequence < self.deletes_below && !sees_older && self.deeper.is_base(&self.key)
+        sequence < self.deletes_below && !sees_older && (self.deeper.is_base(&self.key) || self.hides_nothing())
+    }
+
+    /// The number of the newest version of the current key on upper levels, if it is looked up. One that can't be read hides nothing.
+    fn newer(&mut self) -> Option<u64> {
+        self.around.as_mut()?.newer(&self.key).unwrap_or(None)
+    }
+
+    /// Whether the current key was looked up on deeper levels, and is not there.
+    fn hides_nothing(&mut self) -> bool {
+        self.around.as_mut().is_some_and(|around| matches!(around.has_older(&self.key), Ok(false)))
     }
 }
 

@@ -78,8 +78,8 @@ pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Opti
     smallest_pool::check_pool(options, device_bytes, |pool: &PoolOptions| {
         let pool = Pool::anonymous(AnyMedium::dram(), pool)?;
         pool.allocate_extent(ExtentKind::Arena, options.memtable_bytes, 1)?;
-        // The list of an earlier flush. As much is then kept back for a compaction.
+        // The list of an earlier flush. As much is then kept back for two compactions.
         let run_bytes = list_run_bytes(options).min(options.memtable_bytes);
-        reserve(&pool, &own, &Grant::least(options), kept_for_a_job_bytes(&own, run_bytes))
+        reserve(&pool, &own, &Grant::least(options), 2 * kept_for_a_job_bytes(&own, run_bytes))
     })
 }

@@ -14,7 +14,7 @@ use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
 use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{Memory, Options, lock_order};
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_levels::jobs::level_jobs::LevelsState;
 use slmdb_levels::jobs::outputs::{OUTPUTS_FOR_SPACE, outputs};
 use slmdb_levels::{LevelFiles, Levels, Plan, PlanReason, Run, TableOutput};
@@ -23,9 +23,9 @@ use slmdb_pmem::{AnyMedium, Claim, Medium, Pool, UNIT_BYTES};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 
-use crate::compaction::pool_output::{Copying, PoolOutput, TlsmOutput};
+use crate::compaction::pool_output::{Copied, Copying, PoolOutput, TlsmOutput};
 use crate::options::{LIST_RUN_BYTES_LEAST, TlsmOptions, list_run_bytes};
-use crate::persistent_skiplist::job_lists::JobLists;
+use crate::persistent_skiplist::job_lists::{JobLists, PoolJob};
 use crate::persistent_skiplist::pool_run::PoolRun;
 use crate::persistent_skiplist::run::TlsmRun;
 use crate::persistent_skiplist::segments::Segments;
@@ -42,9 +42,10 @@ pub(crate) struct TlsmState {
     /// What a list and its entries should take, in bytes.
     list_run_bytes: u64,
     memtable_bytes: u64,
-    /// A compaction that gives space back runs. Until it ends, compactions may take what the pool keeps for one: others that run
-    /// beside it, too, and then one of them may find the pool full.
-    pub(crate) uses_pool_reserve: AtomicBool,
+    /// The pool has not all that it should keep back.
+    lacks_reserve: AtomicBool,
+    /// The segment that is being emptied.
+    pub(crate) emptied: AtomicU64,
     /// Lists that were written to files, since the store was opened.
     pub(crate) demotions: AtomicU64,
     /// The moments of snapshots and cursors. Runs keep what these see, so nothing is kept beside.
@@ -71,7 +72,8 @@ impl TlsmState {
             own,
             list_run_bytes: list_run_bytes(options),
             memtable_bytes: options.memtable_bytes,
-            uses_pool_reserve: AtomicBool::new(false),
+            lacks_reserve: AtomicBool::new(false),
+            emptied: AtomicU64::new(0),
             demotions: AtomicU64::new(0),
             pool,
             segments,
@@ -93,8 +95,6 @@ impl PinnedFiles for TlsmState {
 /// A list and its entries may have this part of all that lie in the pool, or be as long as a MemTable's. As much is kept back for a
 /// compaction: then lists of usual values can all be written anew.
 const PART_OF_ALL: u64 = 32;
-/// How long a list and its entries may be where the pool is full, in bytes.
-const LIST_IN_FULL_POOL_BYTES: u64 = 16 << 20;
 
 impl TlsmState {
     /// How long an output becomes that is a list, with its entries, in bytes. Where there is little, it is short, so that the pool keeps
@@ -111,12 +111,16 @@ impl TlsmState {
         kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes)).max(part_bytes)
     }
 
-    /// What a compaction may take of what the pool keeps back.
-    fn claim(&self) -> Claim {
-        if self.uses_pool_reserve.load(Ordering::Relaxed) {
-            Claim::Part(self.kept_for_a_job_bytes())
-        } else {
-            Claim::Ordinary
+    /// Whether the pool has not all that it should keep back.
+    pub(crate) fn lacks_reserve(&self) -> bool {
+        self.lacks_reserve.load(Ordering::Relaxed)
+    }
+
+    /// What a compaction may take of what the pool keeps back: all that is for one, if it gives more back than it takes.
+    fn claim(&self, plan: &Plan<TlsmRun>) -> Claim {
+        match plan.reason() {
+            PlanReason::PoolSpace | PlanReason::Emptying => Claim::Part(self.kept_for_a_job_bytes()),
+            _ => Claim::Ordinary,
         }
     }
 }
@@ -126,12 +130,19 @@ impl TierSpace for TlsmState {
         self.pool.path()
     }
 
-    /// Deletes leave a compaction its part, too: without it they would give nothing back.
-    fn reserve(&self, grant: &Grant, _: TakenFrom) -> Result<()> {
+    /// Deletes leave a compaction its part, too: without it they would give nothing back. Puts leave as much for deletes: lists of
+    /// few deletes take whole units, and it takes many deletes until a segment is worth cleaning.
+    fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()> {
         if self.policy.of_flush() == RunKind::Table {
             return Ok(());
         }
-        reserve(&self.pool, &self.own, grant, self.kept_for_a_job_bytes())
+        let for_a_job_bytes = self.kept_for_a_job_bytes();
+        if from == TakenFrom::Reserve {
+            return reserve(&self.pool, &self.own, grant, for_a_job_bytes);
+        }
+        let reserved = reserve(&self.pool, &self.own, grant, 2 * for_a_job_bytes);
+        self.lacks_reserve.store(reserved.is_err(), Ordering::Relaxed);
+        reserved
     }
 
     /// A list needs no space on the disk.
@@ -179,14 +190,17 @@ impl LevelsState for TlsmState {
         if self.policy.of_plan(plan) == RunKind::Table {
             return TlsmOutput::Tables(Box::new(TableOutput::new(files)));
         }
-        let live_part_min = match plan.reason() {
-            _ if !self.own.points_at_entries => f64::INFINITY,
+        let copied = match plan.reason() {
+            PlanReason::Emptying => Copied::Of(self.emptied.load(Ordering::Relaxed)),
+            _ if !self.own.points_at_entries => Copied::All,
             // Copies take space before anything comes back.
-            PlanReason::PoolSpace => 0.0,
-            _ => self.own.segment_live_min,
+            PlanReason::PoolSpace => Copied::OfSparse(0.0),
+            _ => Copied::OfSparse(self.own.segment_live_min),
         };
-        let lists = JobLists::new(files.context, files.numbers, self, None, self.claim());
-        TlsmOutput::Lists(Box::new(PoolOutput::new(lists, Copying::below(live_part_min, &self.segments))))
+        let job =
+            PoolJob { claim: self.claim(plan), given: None, fills_open_segment: plan.reason() == PlanReason::Emptying };
+        let lists = JobLists::new(files.context, files.numbers, self, job);
+        TlsmOutput::Lists(Box::new(PoolOutput::new(lists, Copying::new(copied, &self.segments))))
     }
 
     fn give_up(&self, files: LevelFiles<'_>, run: &TlsmRun) {
@@ -216,6 +230,17 @@ impl LevelsState for TlsmState {
         }
     }
 
+    /// What was kept back is whole before anything else takes of the pool.
+    fn check_space(&self, plan: &Plan<TlsmRun>) -> Result<()> {
+        match self.policy.of_plan(plan) {
+            RunKind::List if self.lacks_reserve() => {
+                let what = "keep what deletes, and compactions that give space back, may take of the pool";
+                Err(Error::Full { path: self.pool.path().to_owned(), what: what.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn compactions(&self) -> &CompactionQueue {
         &self.compactions
     }
@@ -232,7 +257,8 @@ impl LevelsState for TlsmState {
     fn output_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
         match self.policy.of_plan(plan) {
             RunKind::Table => self.output_bytes.load(Ordering::Relaxed),
-            RunKind::List if plan.reason() == PlanReason::PoolSpace => LIST_IN_FULL_POOL_BYTES,
+            // It takes no more if it stays one.
+            RunKind::List if matches!(plan.reason(), PlanReason::PoolSpace | PlanReason::Emptying) => u64::MAX,
             RunKind::List => self.list_output_bytes(),
         }
     }

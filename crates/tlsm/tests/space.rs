@@ -229,3 +229,62 @@ fn segments_take_little_more_than_lists_name() {
     assert!(taken_bytes as f64 <= 1.5 * named_bytes as f64 + (8 << 16) as f64, "{taken_bytes} for {named_bytes}");
     assert!(paper_taken_bytes > 2 * paper_named_bytes, "{paper_taken_bytes} for {paper_named_bytes} without cleaning");
 }
+
+/// Nothing may leave the pool. Each segment has entries of many lists, and most of each is deleted. (No list gave a segment back by
+/// itself, and deletes were refused for ever.)
+#[test]
+fn what_is_deleted_in_a_full_pool_comes_back() {
+    deletes_in_a_full_pool(0.5, 2000);
+}
+
+/// (With entries longer than half of a segment each one that was filled anew was sparse, too.)
+#[test]
+fn emptying_segments_ends_wherever_they_begin_to_be_sparse() {
+    deletes_in_a_full_pool(1.0, 50_000);
+}
+
+fn deletes_in_a_full_pool(segment_live_min: f64, value_bytes_max: u64) {
+    let env = MemoryEnv::new();
+    let own = TlsmOptions { tiering: Tiering::None, segment_live_min, ..TlsmOptions::default() };
+    let options = Options {
+        memtable_bytes: 128 << 10,
+        own: Some(Arc::new(TlsmOptions { segment_bytes: 64 << 10, ..own })),
+        pool_initial_bytes: 12 << 20,
+        pool_maximum_bytes: 12 << 20,
+        ..options(&env)
+    };
+    let engine = (slmdb_tlsm::KIND.open)(&options, Path::new("/db"), None).unwrap();
+    let (mut model, mut random) = (BTreeMap::new(), Random(7));
+    let mut fill = |model: &mut BTreeMap<[u8; 8], Vec<u8>>| {
+        let mut taken_bytes = 0;
+        loop {
+            let (key, mut value) =
+                (random.number().to_be_bytes(), vec![0_u8; 200 + random.below(value_bytes_max) as usize]);
+            random.fill(&mut value);
+            if put(&*engine, &key, &value).is_err() {
+                return taken_bytes;
+            }
+            taken_bytes += value.len();
+            model.insert(key, value);
+        }
+    };
+    let filled_bytes = fill(&mut model);
+    // In no order, as the keys came in none.
+    let mut keys: Vec<_> = model.keys().copied().collect();
+    keys.sort_unstable_by_key(|key| u64::from_be_bytes(*key).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for key in &keys[..keys.len() / 4 * 3] {
+        let mut batch = WriteBatch::new();
+        batch.delete(key).unwrap();
+        // A delete that has waited for a flush long enough is refused, and taken the next time.
+        let is_taken = (0..100).any(|_| engine.write(&batch, false).is_ok());
+        assert!(is_taken, "a delete is refused for ever: {} of {} are left", model.len(), keys.len());
+        model.remove(key);
+    }
+    engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    let again_bytes = fill(&mut model);
+    assert!(again_bytes > filled_bytes / 3, "{filled_bytes} bytes, three of four deleted, then {again_bytes} more");
+    for (key, value) in &model {
+        assert_eq!(engine.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    engine.close().unwrap();
+}

@@ -65,9 +65,13 @@ impl Parts {
     pub fn release(&self, moment: u64, kind: SnapshotKind, held_bytes: u64) {
         let moments = self.state.moments();
         let kept_bytes = moments.kept_bytes();
-        if !moments.release(moment, kind).is_empty() {
+        let unpinned = moments.release(moment, kind);
+        if !unpinned.is_empty() {
             self.obsolete.remove_unpinned();
-            // Versions that it saw may be garbage now, and files may be gone.
+        }
+        // Versions that it saw may be garbage now, and files may be gone. (Cursors come and go.)
+        let may_have_freed = kind == SnapshotKind::Snapshot || moments.open() == 0;
+        if !unpinned.is_empty() || (may_have_freed && self.writes.memtables.lock().is_short_of_space) {
             self.space_came_back();
         }
         // Nothing of a failed store is deleted (INV-27), and a closed one belongs to the next opening.

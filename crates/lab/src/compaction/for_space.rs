@@ -41,13 +41,8 @@ impl Compactor {
                         return Ok(true);
                     }
                 }
-                // What can't be read gives nothing back. Whoever compacts it tells so.
-                let is_worth_it = |version: &_, level, run: &_| {
-                    matches!(self.levels.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
-                };
-                self.store.in_reserve(INPUTS, || {
-                    self.levels.compact_levels_in_reserve(EVERYTHING, wanted.resource, is_worth_it)
-                })
+                let drop_garbage = || self.levels.drop_garbage(EVERYTHING, wanted.resource, wanted.at_any_cost);
+                self.store.in_reserve(INPUTS, drop_garbage)
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Compactions that a caller asks for and waits for.
 
-use slmdb_env::Result;
+use slmdb_engine::space::controller::Resource;
+use slmdb_env::{Error, Result};
 use slmdb_levels::KeyRange;
+use slmdb_levels::jobs::level_jobs::INPUTS;
 use slmdb_sync::scheduled::MutexGuard;
 
 use super::compactor::Compactor;
@@ -27,7 +29,20 @@ impl Compactor {
             self.store.gave_space_back(None)?;
         }
         drop(chunk);
-        self.levels.compact_range(1, range)
+        let drop_garbage = || self.store.in_reserve(INPUTS, || self.levels.drop_garbage(range, Resource::Disk, true));
+        let give_back = || {
+            // A merge that finds no space may have written much before. So first all that nobody needs.
+            let mut has_given = false;
+            loop {
+                self.store.context.check_writable()?;
+                match drop_garbage() {
+                    Ok(true) => has_given = true,
+                    Err(Error::Full { .. }) if has_given => return Ok(true),
+                    done => return done.map(|_| has_given),
+                }
+            }
+        };
+        self.levels.compact_range(1, range, &give_back)
     }
 
     /// LOCKS: chunk (held)

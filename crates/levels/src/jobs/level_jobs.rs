@@ -1,8 +1,9 @@
 //! [`LevelJobs`]: compactions whose inputs are runs of levels.
 
+use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use slmdb_engine::background::compaction_queue::CompactionQueue;
 use slmdb_engine::files::file_records::numbered;
@@ -10,6 +11,7 @@ use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, StoreState};
+use slmdb_sync::scheduled::Mutex;
 
 use super::level_source::{Input, LevelSource, window_bytes};
 use super::unreadable_files::UnreadableFiles;
@@ -48,6 +50,10 @@ pub trait LevelsState: Send + Sync + 'static {
     /// How many bytes of table files the merge of a plan may write.
     fn file_bytes(&self, plan: &Plan<Self::Run>) -> u64 {
         plan.input_bytes()
+    }
+    /// [`Error::Full`]: a plan that gives nothing back has to wait until others have.
+    fn check_space(&self, _: &Plan<Self::Run>) -> Result<()> {
+        Ok(())
     }
     /// Which compactions run, and what is wanted of them.
     fn compactions(&self) -> &CompactionQueue;
@@ -99,6 +105,10 @@ pub struct LevelJobs<S: LevelsState> {
     pub state: Arc<S>,
     /// The files that can't be read. They are left alone until the next opening.
     pub unreadable: UnreadableFiles,
+    /// Where among the runs the next compaction for space begins to look.
+    pub(super) next_for_space: AtomicUsize,
+    /// Runs in which no garbage was found: what a hash makes of the runs around, and how many entries were looked at.
+    pub(super) without_garbage: Mutex<HashMap<u32, (u64, u64)>>,
     /// Called when levels have changed.
     on_change: Box<dyn Fn(&Compacted) + Send + Sync>,
 }
@@ -110,7 +120,14 @@ impl<S: LevelsState> LevelJobs<S> {
         state: Arc<S>,
         on_change: impl Fn(&Compacted) + Send + Sync + 'static,
     ) -> LevelJobs<S> {
-        LevelJobs { store, state, unreadable: UnreadableFiles::default(), on_change: Box::new(on_change) }
+        LevelJobs {
+            store,
+            state,
+            unreadable: UnreadableFiles::default(),
+            next_for_space: AtomicUsize::new(0),
+            without_garbage: Mutex::default(),
+            on_change: Box::new(on_change),
+        }
     }
 
     /// Moves something from the level that is most above its size to the next one. If there is no space for that, moves the oldest
@@ -146,6 +163,7 @@ impl<S: LevelsState> LevelJobs<S> {
     /// As [`LevelJobs::compact`], and leaves the reserve alone.
     pub fn compact_in_free_space(&self, plan: Plan<S::Run>) -> Result<()> {
         if !self.is_move(&plan) {
+            self.state.check_space(&plan)?;
             self.store.check_space(self.state.file_bytes(&plan))?;
         }
         self.compact(plan)

@@ -1,50 +1,55 @@
 //! Compactions of levels that a caller asks for and waits for.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
-use slmdb_engine::space::controller::Resource;
 use slmdb_env::{Error, Result};
 
-use super::level_jobs::{INPUTS, LevelJobs, LevelsState};
+use super::level_jobs::{LevelJobs, LevelsState};
 use crate::depth::LEVEL_LAST;
 use crate::picking::Picked;
-use crate::plan::{Plan, PlanReason};
+use crate::run::Run;
 use crate::version::KeyRange;
 
 impl<S: LevelsState> LevelJobs<S> {
-    /// Brings a range down, level by level, and then drops what is left of its deletes. REQUIRES: the caller
-    /// [counts](slmdb_engine::background::compaction_queue::CompactionQueue::begin) as one that compacts.
-    pub fn compact_range(&self, first_level: u8, range: KeyRange<'_>) -> Result<()> {
+    /// Brings a range down, level by level, and then drops what is left of its deletes. Where there is no space for that, `give_back`
+    /// drops what nobody needs, a part at a time; when it finds nothing more, the rest of the range stays on its level. REQUIRES: the
+    /// caller [counts](slmdb_engine::background::compaction_queue::CompactionQueue::begin) as one that compacts.
+    pub fn compact_range(
+        &self,
+        first_level: u8,
+        range: KeyRange<'_>,
+        give_back: &dyn Fn() -> Result<bool>,
+    ) -> Result<()> {
         for level in first_level..LEVEL_LAST {
             let deepest = self.state.levels().current().deepest_level(range);
             // (Runs of level 0 overlap. So they go down even if there is nothing below them.)
             if deepest.is_none_or(|deepest| deepest <= level && level > 0) {
                 break;
             }
-            self.compact_range_of(level, range)?;
+            self.compact_range_of(level, range, give_back)?;
         }
         for (level, number) in self.runs_with_garbage(range) {
-            self.state.compactions().again_alone(|| match self.state.levels().plan_run(level, number) {
-                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number, PlanReason::Rewrite)),
-                _ => Ok(()),
-            })?;
+            // Where there is no space, what gives some back comes to it in its turn.
+            let step = || match self.state.levels().plan_run(level, number) {
+                Picked::Plan(plan) => self.compact_in_free_space(plan).map(|()| ControlFlow::Break(())),
+                _ => Ok(ControlFlow::Break(())),
+            };
+            while self.state.compactions().again_alone(|| or_give_back(step(), give_back))?.is_continue() {}
         }
         // (What looks for space keeps the version that it looks at, and so its runs.)
         self.look_for_unpinned();
         Ok(())
     }
 
-    fn compact_range_of(&self, level: u8, range: KeyRange<'_>) -> Result<()> {
+    fn compact_range_of(&self, level: u8, range: KeyRange<'_>, give_back: &dyn Fn() -> Result<bool>) -> Result<()> {
         // Not more at a time than there is space for.
-        let step = || match self.plan_with_space(level, range, u64::MAX) {
+        let step = || match self.plan_with_space(level, range) {
             Picked::Nothing => Ok(ControlFlow::Break(())),
             Picked::Busy => {
                 self.state.compactions().wait_for_another();
                 Ok(ControlFlow::Continue(()))
             }
-            Picked::Plan(plan) => self
-                .compact_somehow(plan, || self.compact_levels_in_reserve(range, Resource::Disk, |_, _, _| true))
-                .map(ControlFlow::Continue),
+            Picked::Plan(plan) => or_give_back(self.compact_in_free_space(plan).map(ControlFlow::Continue), give_back),
         };
         loop {
             self.store.context.check_writable()?;
@@ -54,13 +59,44 @@ impl<S: LevelsState> LevelJobs<S> {
         }
     }
 
-    /// Carries out a plan, or what gives back space if there is too little.
-    fn compact_somehow(&self, plan: Plan<S::Run>, compact_in_reserve: impl FnOnce() -> Result<bool>) -> Result<()> {
-        match self.compact_in_free_space(plan) {
-            Err(full @ Error::Full { .. }) => {
-                self.store.in_reserve(INPUTS, compact_in_reserve)?.then_some(()).ok_or(full)
+    /// The next part of moving a range down from a level, with no more inputs than the disk has space for.
+    fn plan_with_space(&self, level: u8, range: KeyRange<'_>) -> Picked<S::Run> {
+        let room_bytes = self.store.room_bytes();
+        match self.state.levels().plan_range_within(level, range, u64::MAX) {
+            Picked::Plan(plan) if self.state.file_bytes(&plan) > room_bytes => {
+                drop(plan);
+                self.state.levels().plan_range_within(level, range, room_bytes)
             }
-            compacted => compacted,
+            picked => picked,
         }
+    }
+
+    /// The runs whose deletes would all go if they were written anew: nothing is below them.
+    /// LOCKS: catalog; snapshots
+    fn runs_with_garbage(&self, range: KeyRange<'_>) -> Vec<(u8, u32)> {
+        let deletes_below = self.state.deletes_below(self.store.catalog.lock().state());
+        let first_moment = self.state.moments().into_iter().min().unwrap_or(u64::MAX);
+        let version = self.state.levels().current();
+        let has_garbage = |level: u8, run: &S::Run| {
+            let record = run.record();
+            let newest = record.highest_sequence;
+            let keys = (Bound::Included(&record.smallest_key[..]), Bound::Included(&record.largest_key[..]));
+            record.deletes > 0
+                && newest < deletes_below
+                && newest <= first_moment
+                && (level + 1..=LEVEL_LAST).all(|deeper| version.overlapping(deeper, keys).is_empty())
+        };
+        let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
+        let runs = (1..=LEVEL_LAST).flat_map(of_level).filter(|(level, run)| has_garbage(*level, run));
+        runs.map(|(level, run)| (level, run.number())).collect()
+    }
+}
+
+/// Once more, if a step found no space, and something gives some back. If nothing does, that is the end.
+fn or_give_back(step: Result<ControlFlow<()>>, give_back: &dyn Fn() -> Result<bool>) -> Result<ControlFlow<()>> {
+    match step {
+        Err(Error::Full { .. }) if give_back()? => Ok(ControlFlow::Continue(())),
+        Err(Error::Full { .. }) => Ok(ControlFlow::Break(())),
+        step => step,
     }
 }

@@ -6,7 +6,7 @@ use slmdb_order::KeyOrder;
 use super::memory_run::{Entry, MemoryRun};
 use super::merging::{Writes, key, small, writes};
 use super::store::Store;
-use crate::{Picked, Plan, Run};
+use crate::{Picked, Plan, PlanReason, Run};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -19,8 +19,8 @@ enum Step {
         to: u8,
         input_bytes_max: u64,
     },
-    /// A run of level 0 in parts.
-    Split(u8),
+    /// A run of any level, without its garbage.
+    DropGarbage(prop::sample::Index),
     /// The same in place.
     Rewrite {
         level: u8,
@@ -42,7 +42,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (range.clone(), prop_oneof![Just(u64::MAX), 0..400_u64]).prop_map(|((level, from, to), input_bytes_max)| {
             Step::BeginRange { level, from, to, input_bytes_max }
         }),
-        2 => any::<u8>().prop_map(Step::Split),
+        4 => any::<prop::sample::Index>().prop_map(Step::DropGarbage),
         2 => range.prop_map(|(level, from, to)| Step::Rewrite { level, from, to }),
         9 => any::<prop::sample::Index>().prop_map(Step::Commit),
         1 => any::<prop::sample::Index>().prop_map(Step::GiveUp),
@@ -76,9 +76,13 @@ fn take(store: &mut Store, step: Step, running: &mut Vec<Merged>) {
     match step {
         Step::Flush(writes) => store.flush(writes),
         Step::Begin => begin(store, store.levels.pick(&|_| true), running),
-        Step::Split(which) => {
-            let picked = store.levels.plan_split(0, store.run_of_level_0(which));
-            begin(store, of(picked), running);
+        Step::DropGarbage(which) => {
+            let version = store.levels.current();
+            let runs: Vec<_> = version.runs().map(|(level, run)| (level, run.number())).collect();
+            if !runs.is_empty() {
+                let (level, number) = runs[which.index(runs.len())];
+                begin(store, of(store.levels.plan_run_for(level, number, PlanReason::DiskSpace)), running);
+            }
         }
         Step::BeginRange { level, from, to, .. } | Step::Rewrite { level, from, to } => {
             let (which, from, to) = (from, key(from), key(to));

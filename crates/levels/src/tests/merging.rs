@@ -10,7 +10,7 @@ use slmdb_table::EntryKind;
 
 use super::memory_run::{Entry, MemoryOutput, MemoryRun, MemorySource};
 use super::store::Store;
-use crate::{Cut, Fate, LevelOptions, MergeError, MergeSettings, Picked, Retention, Run, Version, merge};
+use crate::{Cut, Fate, LevelOptions, MergeError, MergeSettings, Picked, PlanReason, Retention, Run, Version, merge};
 
 pub(super) fn key(number: u8) -> Vec<u8> {
     format!("key{number:02}").into_bytes()
@@ -299,37 +299,26 @@ fn a_delete_on_level_0_stays() {
     assert_eq!(store.levels.current().level(0)[0].record().deletes, 1);
 }
 
-/// A run that is split at the runs below it can go down in parts.
-#[test]
-fn each_part_of_a_split_run_overlaps_one_run_below() {
-    let mut store = Store::new(KeyOrder::Bytewise, LevelOptions { run_bytes: 1 << 20, ..small() });
-    for keys in [0..4, 6..10, 10..14] {
-        store.flush(keys.map(|number| (key(number), Some(b"old".to_vec()))).collect());
-    }
-    for (level, count) in [(0, 3), (1, 3)] {
-        for _ in 0..count {
-            let Picked::Plan(plan) = store.levels.plan_range(level, (Bound::Unbounded, Bound::Unbounded)) else {
-                break;
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// From the deepest run up, each written anew alone: no delete is left, and of each key one version.
+    #[test]
+    fn runs_that_are_written_anew_for_space_keep_no_garbage(steps in steps()) {
+        let mut store = Store::new(KeyOrder::Bytewise, small());
+        steps.into_iter().for_each(|step| take(&mut store, step));
+        store.moments.clear();
+        let version = store.levels.current();
+        for (level, run) in version.runs().collect::<Vec<_>>().into_iter().rev() {
+            let Picked::Plan(plan) = store.levels.plan_run_for(level, run.number(), PlanReason::DiskSpace) else {
+                panic!("no plan")
             };
-            store.compact(plan, true);
+            store.compact(plan, false);
+            store.check();
         }
-    }
-    store.flush([1, 3, 5, 7, 11, 12, 20].map(|number| (key(number), Some(b"new".to_vec()))).into());
-    let Picked::Plan(plan) = store.levels.plan_range(0, (Bound::Unbounded, Bound::Unbounded)) else {
-        panic!("no plan")
-    };
-    store.compact(plan, true);
-    let version = store.levels.current();
-    let [run] = version.level(1) else { panic!("{} runs on level 1", version.level(1).len()) };
-    assert_eq!(version.level(2).len(), 3);
-    let Picked::Plan(plan) = store.levels.plan_split(1, run.number()) else { panic!("no plan") };
-    store.compact(plan, false);
-    store.check();
-    let version = store.levels.current();
-    let parts: Vec<u64> = version.level(1).iter().map(|run| run.record().entries).collect();
-    assert_eq!(parts, [2, 2, 2, 1]);
-    for part in version.level(1) {
-        let range = (Bound::Included(&part.record().smallest_key[..]), Bound::Included(&part.record().largest_key[..]));
-        assert!(version.overlapping(2, range).len() <= 1);
+        let version = store.levels.current();
+        let entries: u64 = version.runs().map(|(_, run)| run.record().entries).sum();
+        let live = store.model.values().filter(|versions| versions.last_key_value().is_some_and(|last| last.1.is_some()));
+        prop_assert_eq!(entries, live.count() as u64);
     }
 }

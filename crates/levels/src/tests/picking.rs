@@ -121,10 +121,6 @@ impl Script {
                 let picked = self.levels.plan_run(level.parse().unwrap(), number.parse().unwrap());
                 return self.picked(picked);
             }
-            ["split", level, number] => {
-                let picked = self.levels.plan_split(level.parse().unwrap(), number.parse().unwrap());
-                return self.picked(picked);
-            }
             ["done", name, ..] => return self.done(name, &words[2..]),
             [what, level, bounds] => return self.plan_range(what, level.parse().unwrap(), bounds, u64::MAX),
             ["range", level, bounds, bytes] => {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
-use slmdb_engine::space::controller::{Resource, TierSpace};
+use slmdb_engine::space::controller::Resource;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_levels::KeyRange;
 use slmdb_levels::jobs::level_jobs::{INPUTS, LevelJobs};
+use slmdb_sync::scheduled::Mutex;
 
 use super::pace::LevelsPace;
 use crate::state::TlsmState;
@@ -28,13 +29,18 @@ pub(crate) struct Compactor {
     pub(crate) levels: LevelJobs<TlsmState>,
     /// What [`Segments::changes`](crate::persistent_skiplist::segments::Segments::changes) was when no list was worth cleaning.
     pub(super) cleaned_in_vain_at: AtomicU64,
+    /// What [`Segments::returned`](crate::persistent_skiplist::segments::Segments::returned) was when the reserve was filled again.
+    noted_returned: AtomicU64,
+    /// Held while a segment is emptied.
+    pub(super) emptying: Mutex<()>,
 }
 
 impl Compactor {
     /// Nothing is compacted yet.
     pub(crate) fn new(store: Arc<Parts>, state: Arc<TlsmState>, pace: Arc<LevelsPace>) -> Compactor {
         let levels = LevelJobs::new(store.clone(), state.clone(), move |done| pace.compacted(done));
-        Compactor { store, state, levels, cleaned_in_vain_at: AtomicU64::new(u64::MAX) }
+        let (cleaned_in_vain_at, noted_returned) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        Compactor { store, state, levels, cleaned_in_vain_at, noted_returned, emptying: Mutex::new(()) }
     }
 
     /// A thread's loop, until the store closes or fails.
@@ -44,7 +50,12 @@ impl Compactor {
             None if self.is_manual() => Ok(false),
             None => self.compact_what_is_due(),
         };
-        self.store.run_compactions(&self.state.compactions, compact, || self.levels.look_for_unpinned());
+        self.store.run_compactions(&self.state.compactions, compact, || {
+            self.levels.look_for_unpinned();
+            if let Err(error) = self.note_returned() {
+                tracing::warn!(%error, "the reserve is not full");
+            }
+        });
     }
 
     fn is_manual(&self) -> bool {
@@ -72,62 +83,69 @@ impl Compactor {
     fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         match wanted.resource {
             _ if self.is_manual() => Ok(false),
-            Resource::Disk => self.compact_for_disk(wanted),
+            Resource::Disk => self.drop_garbage_of_files(EVERYTHING, wanted.at_any_cost),
             Resource::Pool => self.compact_for_pool(wanted),
         }
     }
 
-    fn compact_levels_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
-        // What can't be read gives nothing back. Whoever compacts it tells so.
-        let is_worth_it = |version: &_, level, run: &_| {
-            matches!(self.levels.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
-        };
-        self.levels.compact_levels_in_reserve(EVERYTHING, wanted.resource, is_worth_it)
+    fn drop_garbage_of_files(&self, range: KeyRange<'_>, at_any_cost: bool) -> Result<bool> {
+        self.store.in_reserve(INPUTS, || self.levels.drop_garbage(range, Resource::Disk, at_any_cost))
     }
 
-    /// Gives back space of the disk. If it is the pool that has none for that, gives back space there.
-    fn compact_for_disk(&self, wanted: SpaceWanted) -> Result<bool> {
-        match self.store.in_reserve(INPUTS, || self.compact_levels_for_space(wanted)) {
-            Err(Error::Full { path, .. }) if path == self.state.pool_path() => {
-                self.compact_in_pool(SpaceWanted { resource: Resource::Pool, ..wanted })
-            }
-            compacted => compacted,
-        }
+    fn drop_garbage_of_lists(&self, wanted: SpaceWanted) -> Result<bool> {
+        self.levels.drop_garbage(EVERYTHING, Resource::Pool, wanted.at_any_cost)
     }
 
     /// Gives back space in the pool by compactions that may take what the pool keeps back for one.
     fn compact_in_pool(&self, wanted: SpaceWanted) -> Result<bool> {
-        let compacted = self.in_pool_reserve(|| match self.clean().or_else(nothing_if_full)? {
-            false => self.compact_levels_for_space(wanted).or_else(nothing_if_full),
-            true => Ok(true),
-        });
-        if matches!(compacted, Ok(true)) {
+        let compacted = self.empty_segment().or_else(nothing_if_full)?
+            || self.drop_garbage_of_lists(wanted).or_else(nothing_if_full)?;
+        if compacted {
             self.store.gave_space_back(None)?;
         }
-        compacted
-    }
-
-    fn in_pool_reserve(&self, compact: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        self.state.uses_pool_reserve.store(true, Ordering::Relaxed);
-        let compacted = compact();
-        self.state.uses_pool_reserve.store(false, Ordering::Relaxed);
-        compacted
+        Ok(compacted)
     }
 
     /// See [`slmdb_engine::Engine::compact_range`].
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
         self.store.context.check_writable()?;
         self.store.writes.flush()?;
-        self.store.run_requested(&self.state.compactions, || {
-            loop {
-                match self.levels.compact_range(0, range) {
-                    // As long as something gives space back there, it goes on.
-                    Err(Error::Full { path, .. })
-                        if path == self.state.pool_path() && self.compact_for_pool(AT_ANY_COST)? => {}
-                    done => return done,
+        self.note_returned()?;
+        let compact = || self.levels.compact_range(0, range, &|| self.give_back(range));
+        self.store.run_requested(&self.state.compactions, compact)
+    }
+
+    /// Gives back what nobody needs, and if there is nothing, what may lie in a file. (A merge that finds no space may have written much
+    /// before. So first comes all that nobody needs.)
+    fn give_back(&self, range: KeyRange<'_>) -> Result<bool> {
+        let (mut has_given, mut full) = (false, None);
+        loop {
+            self.store.context.check_writable()?;
+            let of_files = self.drop_garbage_of_files(range, true).or_else(|error| match error {
+                Error::Full { .. } => {
+                    full = Some(error);
+                    Ok(false)
                 }
+                error => Err(error),
+            });
+            if !of_files? && !self.compact_in_pool(AT_ANY_COST)? {
+                break;
             }
-        })
+            has_given = true;
+        }
+        match full {
+            Some(full) if !has_given => Err(full),
+            _ => Ok(has_given || self.compact_for_pool(AT_ANY_COST)?),
+        }
+    }
+
+    /// Has what is kept back filled again, if readers have let go of lists.
+    fn note_returned(&self) -> Result<()> {
+        let returned = self.state.segments.returned();
+        if self.state.lacks_reserve() && self.noted_returned.swap(returned, Ordering::Relaxed) != returned {
+            self.store.gave_space_back(None)?;
+        }
+        Ok(())
     }
 
     /// Gives back space in the pool: first what nobody needs, then what may lie in a file. If there is no space for files, gives back
@@ -142,9 +160,7 @@ impl Compactor {
         if self.demote_oldest().or_else(nothing_if_full)? {
             return Ok(true);
         }
-        let of_disk = SpaceWanted { resource: Resource::Disk, ..wanted };
-        let compact = || self.in_pool_reserve(|| self.compact_levels_for_space(of_disk));
-        self.store.in_reserve(INPUTS, compact).or_else(nothing_if_full)
+        self.drop_garbage_of_files(EVERYTHING, wanted.at_any_cost).or_else(nothing_if_full)
     }
 }
 

@@ -41,7 +41,8 @@ impl LevelsPace {
 
     /// Sets how far writers are slowed. Waits for nobody.
     pub(crate) fn set(&self) {
-        let debt = self.state.levels.debt().fullest - 1.0;
+        // Where compactions wait for space, no writer has to wait for compactions.
+        let debt = if self.state.lacks_reserve() { 0.0 } else { self.state.levels.debt().fullest - 1.0 };
         // Level 0 goes down as a whole, so no thread is idle that could help.
         self.store.set_compaction_pace(multiple(PACE, debt), 1, 1);
     }

@@ -56,18 +56,27 @@ impl<'s> PoolOutput<'s> {
 }
 
 /// Which entries are copied that lie in the pool already.
+pub(crate) enum Copied {
+    /// Those of segments of which less than this part is needed.
+    OfSparse(f64),
+    /// Those of this segment.
+    Of(u64),
+    /// All.
+    All,
+}
+
+/// Decides of each segment once in a row.
 pub(crate) struct Copying<'s> {
     segments: &'s Segments,
-    /// Those of segments of which less than this part is needed.
-    live_part_min: f64,
+    copied: Copied,
     /// What was found out last: a segment, and whether its entries are copied.
     last: Option<(u64, bool)>,
 }
 
 impl<'s> Copying<'s> {
-    /// Of segments of which less than this part is needed.
-    pub(crate) fn below(live_part_min: f64, segments: &'s Segments) -> Copying<'s> {
-        Copying { segments, live_part_min, last: None }
+    /// Nothing is known of any segment yet.
+    pub(crate) fn new(copied: Copied, segments: &'s Segments) -> Copying<'s> {
+        Copying { segments, copied, last: None }
     }
 
     /// Whether entries of this segment are copied. Neighbours mostly lie in the same one.
@@ -76,7 +85,11 @@ impl<'s> Copying<'s> {
         match self.last {
             Some((last, is_wanted)) if last == segment => is_wanted,
             _ => {
-                let is_wanted = self.segments.live_part(segment) < self.live_part_min;
+                let is_wanted = match self.copied {
+                    Copied::OfSparse(live_part) => self.segments.is_sparse(segment, live_part),
+                    Copied::Of(emptied) => segment == emptied,
+                    Copied::All => true,
+                };
                 self.last = Some((segment, is_wanted));
                 is_wanted
             }

@@ -9,7 +9,7 @@ use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Claim;
 
-use crate::persistent_skiplist::job_lists::JobLists;
+use crate::persistent_skiplist::job_lists::{JobLists, PoolJob};
 use crate::persistent_skiplist::run::TlsmRun;
 use crate::space::PIECE_BYTES;
 use crate::state::TlsmState;
@@ -40,7 +40,8 @@ fn write(
     list_bytes_max: u64,
 ) -> Result<Vec<Arc<TlsmRun>>> {
     let numbers = &store.catalog.numbers;
-    let mut lists = JobLists::new(&store.context, numbers, state, Some(number), Claim::Privileged);
+    let job = PoolJob { claim: Claim::Privileged, given: Some(number), fills_open_segment: false };
+    let mut lists = JobLists::new(&store.context, numbers, state, job);
     let mut last_key = Vec::new();
     OlderVersions::write(&immutable.memtable, moments.to_vec(), true, |entry| {
         // All versions of a key stay together.

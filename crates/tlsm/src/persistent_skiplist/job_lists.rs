@@ -22,15 +22,24 @@ use crate::state::TlsmState;
 /// An entry of a list counts as so many bytes at least, so that no list becomes very long.
 const ENTRY_BYTES_LEAST: u64 = 128;
 
+/// What a job may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolJob {
+    /// What it may take of the pool's reserve.
+    pub(crate) claim: Claim,
+    /// A number that the first list gets, if it is under way already.
+    pub(crate) given: Option<u32>,
+    /// Its entries go to the segment that is open, and that one stays open for the next job.
+    pub(crate) fills_open_segment: bool,
+}
+
 /// The lists that a job makes, one after the other. To be ended by [`finish`](JobLists::finish); dropped, it gives up all.
 pub(crate) struct JobLists<'s> {
     context: &'s StoreContext,
     numbers: &'s FileNumbers,
     state: &'s TlsmState,
     own: TlsmOptions,
-    claim: Claim,
-    /// A number that the first list gets.
-    given: Option<u32>,
+    job: PoolJob,
     segments: Option<SegmentWriter<AnyMedium>>,
     filling: Option<(u32, ListWriter<AnyMedium>)>,
     made: Vec<FinishedList>,
@@ -39,14 +48,12 @@ pub(crate) struct JobLists<'s> {
 }
 
 impl<'s> JobLists<'s> {
-    /// No list yet. `given`: the number of the first one, if its number is under way already. `claim`: what the job may take of the
-    /// pool's reserve.
+    /// No list yet.
     pub(crate) fn new(
         context: &'s StoreContext,
         numbers: &'s FileNumbers,
         state: &'s TlsmState,
-        given: Option<u32>,
-        claim: Claim,
+        job: PoolJob,
     ) -> JobLists<'s> {
         let own = context.options.own();
         JobLists {
@@ -54,8 +61,7 @@ impl<'s> JobLists<'s> {
             numbers,
             state,
             own,
-            claim,
-            given,
+            job,
             segments: None,
             filling: None,
             made: Vec::new(),
@@ -92,7 +98,7 @@ impl<'s> JobLists<'s> {
         if self.filling.is_some() {
             return Ok(());
         }
-        let number = match self.given.take() {
+        let number = match self.job.given.take() {
             Some(number) => number,
             None => {
                 let number = self.numbers.begin()?;
@@ -102,13 +108,17 @@ impl<'s> JobLists<'s> {
         };
         let pool = &self.state.pool;
         self.segments.get_or_insert_with(|| {
-            let options = SegmentOptions { segment_bytes: self.own.segment_bytes, owner: number, claim: self.claim };
-            SegmentWriter::new(pool.clone(), options)
+            let options =
+                SegmentOptions { segment_bytes: self.own.segment_bytes, owner: number, claim: self.job.claim };
+            match self.state.segments.open_segment().filter(|_| self.job.fills_open_segment) {
+                Some(open) => SegmentWriter::resume(pool.clone(), options, open),
+                None => SegmentWriter::new(pool.clone(), options),
+            }
         });
         let options = ListOptions {
             order: self.context.options.comparator.clone(),
             filter_bits_per_key: self.own.list_filter_bits,
-            claim: self.claim,
+            claim: self.job.claim,
             persists: if self.own.persists_each_node { Persists::FourEach } else { Persists::Once },
         };
         self.filling = Some((number, ListWriter::new(pool.clone(), number, options)));
@@ -126,10 +136,12 @@ impl<'s> JobLists<'s> {
     pub(crate) fn finish(mut self) -> Result<Vec<Arc<TlsmRun>>> {
         // First, as the list needs space, too: what is set aside for a small MemTable may be no longer than a segment, which takes
         // all of it while it is filled.
-        self.segments.as_mut().map_or(Ok(()), SegmentWriter::close)?;
+        if let Some(segments) = self.segments.as_mut().filter(|_| !self.job.fills_open_segment) {
+            segments.close()?;
+        }
         self.cut()?;
         let Some(segments) = self.segments.take() else { return Ok(Vec::new()) };
-        segments.complete(&self.made)?;
+        let open = segments.complete_open(&self.made)?;
         let order = &self.context.options.comparator;
         let mut runs = Vec::new();
         // From here on a list that is dropped frees its segments.
@@ -137,6 +149,9 @@ impl<'s> JobLists<'s> {
             let record = list.into_record();
             let list = List::open(self.state.pool.clone(), record.extent, record.number, order.clone())?;
             runs.push(Arc::new(TlsmRun::List(PoolRun::new(list, self.state.segments.clone()))));
+        }
+        if self.job.fills_open_segment {
+            self.state.segments.keep_open(open);
         }
         self.begun.clear();
         Ok(runs)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_pmem::{AnyMedium, Pool, UNIT_BYTES};
-use slmdb_structures::list::{List, ListRecord};
+use slmdb_structures::list::{List, ListRecord, OpenSegment};
 use slmdb_sync::scheduled::Mutex;
 
 /// What lies in the pool of lists and segments, in bytes.
@@ -31,30 +31,31 @@ impl PoolBytes {
     }
 }
 
-/// What comes back if a list is written anew.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CleaningGain {
-    /// What segments take that no other list names, but for what the entries take elsewhere, in bytes.
-    pub(crate) at_once_bytes: u64,
-    /// The list's part of what comes back when all lists that share its segments are written anew, in bytes.
-    pub(crate) in_the_end_bytes: u64,
-}
-
 /// What is known of a segment.
 #[derive(Debug, Default)]
 struct Segment {
     /// The length of its extent, in bytes.
     extent_bytes: u64,
-    /// How many lists name it, those that only readers still have included.
+    /// How many lists name it, those that only readers still have included. It counts as one more while it is open.
     lists: u32,
     /// What entries of lists in the levels take in it, in bytes. An entry that several lists have counts for each.
     live_bytes: u64,
+}
+
+impl Segment {
+    /// Whether less than this part of it is needed. One that is open is not full yet.
+    fn is_sparse(&self, offset: u64, open: Option<OpenSegment>, live_part: f64) -> bool {
+        let is_open = open.is_some_and(|open| open.extent.offset == offset);
+        !is_open && (self.live_bytes as f64) < self.extent_bytes as f64 * live_part
+    }
 }
 
 /// What there is.
 #[derive(Debug, Default)]
 struct Named {
     by_offset: HashMap<u64, Segment>,
+    /// What takes the entries of segments that are emptied.
+    open: Option<OpenSegment>,
     /// The numbers of lists, those that only readers still have included.
     lists: HashSet<u32>,
     lists_bytes: u64,
@@ -128,45 +129,77 @@ impl Segments {
         named.lists.remove(&list.number);
         named.lists_bytes -= list.extent.length_bytes;
         named.memory_bytes -= memory_bytes;
-        // Under the lock: a verification takes what is there and not named for a stray. Whoever lets go of a list has nobody to tell
-        // of an error: what stays, the next opening frees.
-        for offset in unnamed {
-            if let Err(error) = self.pool.free_extent(offset) {
-                tracing::debug!(%error, "an extent stays until the next opening");
-            }
-        }
+        self.free_extents(&unnamed);
         drop(named);
         self.leaving.fetch_sub(1, Ordering::Relaxed);
         self.returned.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The part of a segment that lists in the levels have.
-    pub(crate) fn live_part(&self, offset: u64) -> f64 {
-        match self.named.lock().by_offset.get(&offset) {
-            Some(segment) if segment.extent_bytes > 0 => segment.live_bytes as f64 / segment.extent_bytes as f64,
-            _ => 1.0,
-        }
+    /// Whether less than this part of a segment is needed.
+    pub(crate) fn is_sparse(&self, offset: u64, live_part: f64) -> bool {
+        let named = self.named.lock();
+        named.by_offset.get(&offset).is_some_and(|segment| segment.is_sparse(offset, named.open, live_part))
     }
 
-    /// What comes back if a list is written anew whose entries leave the segments of which less than this part is needed.
-    pub(crate) fn gain_of_cleaning(&self, list: &ListRecord, live_part: f64) -> CleaningGain {
+    /// What comes back if a list is written anew whose entries leave the sparse segments: its part of what all lists give that share
+    /// them, in bytes.
+    pub(crate) fn gain_of_cleaning(&self, list: &ListRecord, live_part: f64) -> u64 {
         let named = self.named.lock();
-        let (mut freed_bytes, mut freed_later_bytes, mut copied_bytes) = (0, 0, 0);
+        let (mut freed_bytes, mut copied_bytes) = (0, 0_u64);
         for share in list.segments.iter() {
             let Some(segment) = named.by_offset.get(&share.segment) else { continue };
-            if (segment.live_bytes as f64) < segment.extent_bytes as f64 * live_part {
+            if segment.is_sparse(share.segment, named.open, live_part) {
                 copied_bytes += share.live_bytes;
-                freed_bytes += if segment.lists == 1 { segment.extent_bytes } else { 0 };
                 let part = share.live_bytes as f64 / segment.live_bytes.max(1) as f64;
-                freed_later_bytes += (segment.extent_bytes as f64 * part) as u64;
+                freed_bytes += (segment.extent_bytes as f64 * part) as u64;
             }
         }
         // In segments of their own, or a list whose entries fill no unit would be written anew for ever.
-        let copied_bytes = copied_bytes.next_multiple_of(UNIT_BYTES);
-        CleaningGain {
-            at_once_bytes: u64::saturating_sub(freed_bytes, copied_bytes),
-            in_the_end_bytes: u64::saturating_sub(freed_later_bytes, copied_bytes),
+        u64::saturating_sub(freed_bytes, copied_bytes.next_multiple_of(UNIT_BYTES))
+    }
+
+    /// The segments of which less than this part is needed, those by which most comes back first. Those that only readers have are on
+    /// their way.
+    pub(crate) fn sparse(&self, live_part: f64) -> Vec<u64> {
+        let named = self.named.lock();
+        let sparse = named
+            .by_offset
+            .iter()
+            .filter(|(offset, segment)| segment.live_bytes > 0 && segment.is_sparse(**offset, named.open, live_part));
+        let mut sparse: Vec<(u64, u64)> =
+            sparse.map(|(offset, segment)| (segment.extent_bytes - segment.live_bytes, *offset)).collect();
+        sparse.sort_unstable_by(|left, right| right.cmp(left));
+        sparse.into_iter().map(|(_, offset)| offset).collect()
+    }
+
+    /// The segment that takes the entries of those that are emptied. It stays until it is full.
+    pub(crate) fn open_segment(&self) -> Option<OpenSegment> {
+        self.named.lock().open
+    }
+
+    /// Goes on with another open segment, or with the same when it has more. A list names it.
+    pub(crate) fn keep_open(&self, open: Option<OpenSegment>) {
+        let mut named = self.named.lock();
+        let before = std::mem::replace(&mut named.open, open);
+        for (segment, is_new) in [(open, true), (before, false)] {
+            let Some(OpenSegment { extent, .. }) = segment else { continue };
+            let Some(segment) = named.by_offset.get_mut(&extent.offset) else { continue };
+            segment.lists = if is_new { segment.lists + 1 } else { segment.lists - 1 };
+            if segment.lists == 0 {
+                named.by_offset.remove(&extent.offset);
+                self.free_extents(&[extent.offset]);
+            }
+        }
+    }
+
+    /// REQUIRES: the lock is held: a verification takes what is there and not named for a stray.
+    fn free_extents(&self, offsets: &[u64]) {
+        for &offset in offsets {
+            // Whoever lets go of it has nobody to tell of an error: what stays, the next opening frees.
+            if let Err(error) = self.pool.free_extent(offset) {
+                tracing::debug!(%error, "an extent stays until the next opening");
+            }
         }
     }
 

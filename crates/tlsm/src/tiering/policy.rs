@@ -21,9 +21,6 @@ impl RunKind {
     }
 }
 
-/// So much of the files among the inputs is little.
-const LITTLE_PART: u64 = 16;
-
 /// How much of the inputs is in the pool, or in files, in bytes.
 fn bytes_of(plan: &Plan<TlsmRun>, kind: RunKind) -> u64 {
     plan.inputs().filter(|run| RunKind::of(run) == kind).map(|run| run.record().bytes).sum()
@@ -72,16 +69,12 @@ impl Policy {
     pub(crate) fn of_plan(&self, plan: &Plan<TlsmRun>) -> RunKind {
         let is_list = match plan.reason() {
             PlanReason::Demotion => false,
-            // Files that have all of the lists, too, would be longer than those that they replace.
-            PlanReason::DiskSpace if self.has_pool => self.has_lists(plan),
+            // It gives back where the run lies, and needs nothing elsewhere.
+            PlanReason::DiskSpace => false,
+            PlanReason::PoolSpace => true,
             _ => self.may_be_list(plan.to()) && (self.tiering != Tiering::Lru || self.promotes(plan)),
         };
         if is_list { RunKind::List } else { RunKind::Table }
-    }
-
-    /// Whether more than a little of the inputs is in the pool.
-    fn has_lists(&self, plan: &Plan<TlsmRun>) -> bool {
-        bytes_of(plan, RunKind::List) > bytes_of(plan, RunKind::Table) / LITTLE_PART
     }
 
     /// Whether so much of the inputs is in the pool that the outputs should be. The paper makes lists of all outputs, and so pulls

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::machine::{
     Machine, PLENTY_BYTES, STORE, Scarce, fill, key, put, scarce, two_files, used_bytes, value_bytes,
 };
-use crate::common::{Model, Random, assert_same, assert_verified, contents, watched};
+use crate::common::{Model, Random, assert_same, assert_verified, contents, is_tlsm, watched};
 use slmdb::{Comparator, Db, ErrorKind};
 
 /// The order of bytes, in which compactions take their time once that is wanted.
@@ -29,7 +29,8 @@ impl Comparator for SlowInCompactions {
             && is_compacting()
             && self.comparisons.fetch_add(1, Ordering::Relaxed).is_multiple_of(32)
         {
-            std::thread::sleep(Duration::from_millis(5));
+            // (TLSM compares more.)
+            std::thread::sleep(Duration::from_millis(if is_tlsm() { 1 } else { 5 }));
         }
         left.cmp(right)
     }
