@@ -258,7 +258,9 @@ impl Db {
     /// The engine [`Tlsm`](crate::EngineName::Tlsm) merges lists in the pool, too. What is merged stays there as its tiering says,
     /// and segments that lists share may keep some of what is obsolete.
     ///
-    /// [`crate::Error::Full`] if there is no space for the new files beside the old ones; then what was done stays.
+    /// [`crate::Error::Full`] if there is no space for the new files beside the old ones; then what was done stays. The engines
+    /// [`Lab`](crate::EngineName::Lab) and [`Tlsm`](crate::EngineName::Tlsm) then drop what is obsolete without merging, a file or a
+    /// list at a time, and files may go on overlapping. They return this error only if there is no space for that.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (from, to) = (bound(range.start_bound()), bound(range.end_bound()));
