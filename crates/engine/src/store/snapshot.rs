@@ -71,7 +71,11 @@ impl Parts {
         }
         // Versions that it saw may be garbage now, and files may be gone. (Cursors come and go.)
         let may_have_freed = kind == SnapshotKind::Snapshot || moments.open() == 0;
-        if !unpinned.is_empty() || (may_have_freed && self.writes.memtables.lock().is_short_of_space) {
+        let is_short = || {
+            let memtables = self.writes.memtables.lock();
+            memtables.is_short_of_space || memtables.blocked_flush.is_some()
+        };
+        if !unpinned.is_empty() || (may_have_freed && is_short()) {
             self.space_came_back();
         }
         // Nothing of a failed store is deleted (INV-27), and a closed one belongs to the next opening.

@@ -33,14 +33,15 @@ impl Compactor {
         let give_back = || {
             // A merge that finds no space may have written much before. So first all that nobody needs.
             let mut has_given = false;
-            loop {
+            for _ in 0..self.levels.drops_max() {
                 self.store.context.check_writable()?;
                 match drop_garbage() {
                     Ok(true) => has_given = true,
-                    Err(Error::Full { .. }) if has_given => return Ok(true),
+                    Err(Error::Full { .. }) if has_given => break,
                     done => return done.map(|_| has_given),
                 }
             }
+            Ok(has_given)
         };
         self.levels.compact_range(1, range, &give_back)
     }

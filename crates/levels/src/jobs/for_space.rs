@@ -29,6 +29,9 @@ pub const SAMPLES: u64 = 64;
 /// If this part of a file's entries is garbage, it is worth a compaction. For deletes the least is.
 const WORTH_PART: u64 = 16;
 
+/// For one request garbage is dropped so often more than there are runs, twice.
+const DROPS_MORE: usize = 16;
+
 /// Entries that were looked at, and how many of them nobody needs.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Sampled {
@@ -98,6 +101,11 @@ impl<S: LevelsState> LevelJobs<S> {
         let numbers: HashSet<u32> = version.runs().map(|(_, run)| run.number()).collect();
         self.without_garbage.lock().retain(|number, _| numbers.contains(number));
         full.map_or(Ok(false), Err)
+    }
+
+    /// How often garbage is dropped for one request at most: more comes while writers go on.
+    pub fn drops_max(&self) -> usize {
+        2 * self.state.levels().current().runs().count() + DROPS_MORE
     }
 
     /// The runs that take of a resource, the deepest first: they have most.

@@ -1,5 +1,6 @@
 //! Compactions of levels that a caller asks for and waits for.
 
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
 use slmdb_env::{Error, Result};
@@ -29,12 +30,10 @@ impl<S: LevelsState> LevelJobs<S> {
             self.compact_range_of(level, range, give_back)?;
         }
         for (level, number) in self.runs_with_garbage(range) {
-            // Where there is no space, what gives some back comes to it in its turn.
-            let step = || match self.state.levels().plan_run(level, number) {
+            self.step_by_step(give_back, || match self.state.levels().plan_run(level, number) {
                 Picked::Plan(plan) => self.compact_in_free_space(plan).map(|()| ControlFlow::Break(())),
                 _ => Ok(ControlFlow::Break(())),
-            };
-            while self.state.compactions().again_alone(|| or_give_back(step(), give_back))?.is_continue() {}
+            })?;
         }
         // (What looks for space keeps the version that it looks at, and so its runs.)
         self.look_for_unpinned();
@@ -43,18 +42,45 @@ impl<S: LevelsState> LevelJobs<S> {
 
     fn compact_range_of(&self, level: u8, range: KeyRange<'_>, give_back: &dyn Fn() -> Result<bool>) -> Result<()> {
         // Not more at a time than there is space for.
-        let step = || match self.plan_with_space(level, range) {
+        self.step_by_step(give_back, || match self.plan_with_space(level, range) {
             Picked::Nothing => Ok(ControlFlow::Break(())),
             Picked::Busy => {
                 self.state.compactions().wait_for_another();
                 Ok(ControlFlow::Continue(()))
             }
-            Picked::Plan(plan) => or_give_back(self.compact_in_free_space(plan).map(ControlFlow::Continue), give_back),
+            Picked::Plan(plan) => self.compact_in_free_space(plan).map(ControlFlow::Continue),
+        })
+    }
+
+    /// Takes steps until the last one. Where one finds no space, something has to give some back. If nothing does, also while nothing
+    /// else compacts, that is the end. [`Error::Full`]: there is garbage, and no space to drop it.
+    fn step_by_step(
+        &self,
+        give_back: &dyn Fn() -> Result<bool>,
+        step: impl Fn() -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let is_garbage_left = Cell::new(false);
+        let step = || {
+            is_garbage_left.set(false);
+            match step() {
+                Err(full @ Error::Full { .. }) => match give_back() {
+                    Ok(true) => Ok(ControlFlow::Continue(())),
+                    Ok(false) => Err(full),
+                    Err(error) => {
+                        is_garbage_left.set(true);
+                        Err(error)
+                    }
+                },
+                done => done,
+            }
         };
         loop {
             self.store.context.check_writable()?;
-            if self.state.compactions().again_alone(step)?.is_break() {
-                return Ok(());
+            match self.state.compactions().again_alone(step) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                Err(Error::Full { .. }) if !is_garbage_left.get() => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -89,14 +115,5 @@ impl<S: LevelsState> LevelJobs<S> {
         let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
         let runs = (1..=LEVEL_LAST).flat_map(of_level).filter(|(level, run)| has_garbage(*level, run));
         runs.map(|(level, run)| (level, run.number())).collect()
-    }
-}
-
-/// Once more, if a step found no space, and something gives some back. If nothing does, that is the end.
-fn or_give_back(step: Result<ControlFlow<()>>, give_back: &dyn Fn() -> Result<bool>) -> Result<ControlFlow<()>> {
-    match step {
-        Err(Error::Full { .. }) if give_back()? => Ok(ControlFlow::Continue(())),
-        Err(Error::Full { .. }) => Ok(ControlFlow::Break(())),
-        step => step,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use slmdb_env::Result;
 use slmdb_levels::{Picked, PlanReason, Run};
 
-use super::compactor::Compactor;
+use super::compactor::{Compactor, nothing_if_full};
 use crate::persistent_skiplist::run::TlsmRun;
 
 /// Segments may take so many times what lists name of them,
@@ -65,7 +65,7 @@ impl Compactor {
         let Some(_emptying) = self.emptying.try_lock() else { return Ok(false) };
         let live_part = self.state.own.segment_live_min.min(EMPTIED_PART_MAX);
         for segment in self.state.segments.sparse(live_part) {
-            if self.empty(segment)? {
+            if self.empty(segment).or_else(nothing_if_full)? {
                 return Ok(true);
             }
         }

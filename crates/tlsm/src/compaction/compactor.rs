@@ -119,7 +119,7 @@ impl Compactor {
     /// before. So first comes all that nobody needs.)
     fn give_back(&self, range: KeyRange<'_>) -> Result<bool> {
         let (mut has_given, mut full) = (false, None);
-        loop {
+        for _ in 0..self.levels.drops_max() {
             self.store.context.check_writable()?;
             let of_files = self.drop_garbage_of_files(range, true).or_else(|error| match error {
                 Error::Full { .. } => {

@@ -31,6 +31,9 @@ impl PoolBytes {
     }
 }
 
+/// The length of a cache line in bytes.
+const LINE_BYTES: u64 = 64;
+
 /// What is known of a segment.
 #[derive(Debug, Default)]
 struct Segment {
@@ -163,10 +166,12 @@ impl Segments {
     /// their way.
     pub(crate) fn sparse(&self, live_part: f64) -> Vec<u64> {
         let named = self.named.lock();
-        let sparse = named
-            .by_offset
-            .iter()
-            .filter(|(offset, segment)| segment.live_bytes > 0 && segment.is_sparse(**offset, named.open, live_part));
+        let sparse = named.by_offset.iter().filter(|(offset, segment)| {
+            // Elsewhere what each list has takes up to a line more.
+            let moved_bytes = segment.live_bytes + u64::from(segment.lists) * LINE_BYTES;
+            let is_worth_it = (moved_bytes as f64) < segment.extent_bytes as f64 * live_part;
+            segment.live_bytes > 0 && is_worth_it && segment.is_sparse(**offset, named.open, live_part)
+        });
         let mut sparse: Vec<(u64, u64)> =
             sparse.map(|(offset, segment)| (segment.extent_bytes - segment.live_bytes, *offset)).collect();
         sparse.sort_unstable_by(|left, right| right.cmp(left));

@@ -71,7 +71,7 @@ impl Policy {
             PlanReason::Demotion => false,
             // It gives back where the run lies, and needs nothing elsewhere.
             PlanReason::DiskSpace => false,
-            PlanReason::PoolSpace => true,
+            PlanReason::PoolSpace | PlanReason::Emptying => true,
             _ => self.may_be_list(plan.to()) && (self.tiering != Tiering::Lru || self.promotes(plan)),
         };
         if is_list { RunKind::List } else { RunKind::Table }
