@@ -8,7 +8,6 @@ use slmdb_engine::read::merge::common_prefix;
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::around::Around;
 use crate::change::Change;
 use crate::depth::LEVELS_MAX;
 use crate::merge::Cut;
@@ -204,11 +203,14 @@ impl<R: Run> Plan<R> {
         Change { removed: self.inputs().cloned().collect(), added, moved: Vec::new() }
     }
 
+    /// Whether its one input becomes one output: in a full pool parts of a list would take more.
+    pub(crate) fn stays_one(&self) -> bool {
+        matches!(self.reason, PlanReason::PoolSpace | PlanReason::Emptying)
+    }
+
     /// Where the outputs of its merge end. An inflow is not counted in it.
     pub fn cut(&self) -> Cut<R> {
-        // In a full pool a list stays one list: parts of it would take more.
-        let stays_one = matches!(self.reason, PlanReason::PoolSpace | PlanReason::Emptying);
-        let or_all = |bytes| if stays_one { u64::MAX } else { bytes };
+        let or_all = |bytes| if self.stays_one() { u64::MAX } else { bytes };
         Cut {
             output_bytes: or_all(self.output_bytes),
             grandparents: self.grandparents.clone(),
@@ -222,9 +224,7 @@ impl<R: Run> Plan<R> {
     pub fn retention(&self, moments: Vec<u64>, deletes_below: u64) -> Retention<R> {
         let retention = Retention::new(self.version.clone(), self.to, moments, deletes_below);
         match (self.reason, self.inputs().next()) {
-            (PlanReason::DiskSpace | PlanReason::PoolSpace, Some(run)) => {
-                retention.looking_up(Around::new(&self.version, self.to, &**run))
-            }
+            (PlanReason::DiskSpace | PlanReason::PoolSpace, Some(run)) => retention.looking_up(run.number()),
             _ => retention,
         }
     }

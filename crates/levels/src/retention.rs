@@ -12,16 +12,14 @@
 //! - its number is below a bound of the caller's. An engine that has data outside of the levels that a recovery reads
 //!   again (LAB-DB's run files) gives the lowest number in it.
 //!
-//! A compaction that gives space back ([`crate::jobs::for_space`]) looks keys up beside that: so it also leaves out what a newer version
-//! on an upper level hides, and deletes of keys that deeper levels could have, and have not.
+//! A compaction that gives space back ([`crate::jobs::for_space`]) also looks keys up on other levels. It leaves out what a newer
+//! version on an upper level hides, and deletes of keys that deeper levels could have and do not have.
 
 use std::sync::Arc;
 
-use slmdb_order::KeyOrder;
 use slmdb_table::EntryKind;
 
 use crate::around::Around;
-use crate::depth::LEVELS_MAX;
 use crate::run::Run;
 use crate::version::Version;
 
@@ -42,9 +40,9 @@ pub struct Retention<R: Run> {
     moments: Vec<u64>,
     /// Only deletes with lower numbers may be dropped.
     deletes_below: u64,
-    deeper: DeeperLevels<R>,
-    /// Where keys are looked up, if they are.
-    around: Option<Around<R>>,
+    around: Around<R>,
+    /// The run whose keys are looked up around it.
+    looked_up: Option<u32>,
     /// The key of the last version.
     key: Vec<u8>,
     /// The number of the last version, if there was one.
@@ -59,13 +57,21 @@ impl<R: Run> Retention<R> {
     /// see only the newest versions (INV-13). Only deletes with numbers below `deletes_below` are dropped.
     pub fn new(version: Arc<Version<R>>, to: u8, mut moments: Vec<u64>, deletes_below: u64) -> Retention<R> {
         moments.sort_unstable();
-        let deeper = DeeperLevels::new(version, to);
-        Retention { moments, deletes_below, deeper, around: None, key: Vec::new(), sequence: None, is_new_key: false }
+        let around = Around::new(version, to);
+        Retention {
+            moments,
+            deletes_below,
+            around,
+            looked_up: None,
+            key: Vec::new(),
+            sequence: None,
+            is_new_key: false,
+        }
     }
 
     /// The same for one run alone, whose keys are looked up in those around it.
-    pub(crate) fn looking_up(self, around: Around<R>) -> Retention<R> {
-        Retention { around: Some(around), ..self }
+    pub(crate) fn looking_up(self, run: u32) -> Retention<R> {
+        Retention { looked_up: Some(run), ..self }
     }
 
     /// Whether the last version was the first of its key.
@@ -102,48 +108,16 @@ impl<R: Run> Retention<R> {
     /// Whether a delete of the current key hides nothing.
     fn is_droppable(&mut self, sequence: u64) -> bool {
         let sees_older = self.moments.first().is_some_and(|&oldest| oldest < sequence);
-        sequence < self.deletes_below && !sees_older && (self.deeper.is_base(&self.key) || self.hides_nothing())
+        sequence < self.deletes_below && !sees_older && (self.around.is_base(&self.key) || self.hides_nothing())
     }
 
     /// The number of the newest version of the current key on upper levels, if it is looked up. One that can't be read hides nothing.
     fn newer(&mut self) -> Option<u64> {
-        self.around.as_mut()?.newer(&self.key).unwrap_or(None)
+        self.around.newer(self.looked_up?, &self.key).unwrap_or(None)
     }
 
     /// Whether the current key was looked up on deeper levels, and is not there.
     fn hides_nothing(&mut self) -> bool {
-        self.around.as_mut().is_some_and(|around| matches!(around.has_older(&self.key), Ok(false)))
-    }
-}
-
-/// [`Version::is_base`] for keys in rising order: it remembers where it is on each level.
-struct DeeperLevels<R: Run> {
-    version: Arc<Version<R>>,
-    below: u8,
-    /// The first run of each level that does not end before the last key.
-    positions: [usize; LEVELS_MAX],
-}
-
-impl<R: Run> DeeperLevels<R> {
-    fn new(version: Arc<Version<R>>, below: u8) -> DeeperLevels<R> {
-        DeeperLevels { version, below, positions: [0; LEVELS_MAX] }
-    }
-
-    /// Whether neither a deeper level can have the key, nor an older run of level 0.
-    fn is_base(&mut self, key: &[u8]) -> bool {
-        if self.below == 0 {
-            return false;
-        }
-        let order: &KeyOrder = self.version.order();
-        for level in self.below + 1..LEVELS_MAX as u8 {
-            let (runs, position) = (self.version.level(level), &mut self.positions[usize::from(level)]);
-            while runs.get(*position).is_some_and(|run| order.compare(&run.record().largest_key, key).is_lt()) {
-                *position += 1;
-            }
-            if runs.get(*position).is_some_and(|run| order.compare(&run.record().smallest_key, key).is_le()) {
-                return false;
-            }
-        }
-        true
+        self.looked_up.is_some_and(|run| matches!(self.around.has_older(run, &self.key), Ok(false)))
     }
 }

@@ -257,8 +257,6 @@ impl LevelsState for TlsmState {
     fn output_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
         match self.policy.of_plan(plan) {
             RunKind::Table => self.output_bytes.load(Ordering::Relaxed),
-            // It takes no more if it stays one.
-            RunKind::List if matches!(plan.reason(), PlanReason::PoolSpace | PlanReason::Emptying) => u64::MAX,
             RunKind::List => self.list_output_bytes(),
         }
     }

@@ -1,7 +1,7 @@
 //! Compactions that a caller asks for and waits for.
 
 use slmdb_engine::space::controller::Resource;
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_levels::KeyRange;
 use slmdb_levels::jobs::level_jobs::INPUTS;
 use slmdb_sync::scheduled::MutexGuard;
@@ -30,20 +30,8 @@ impl Compactor {
         }
         drop(chunk);
         let drop_garbage = || self.store.in_reserve(INPUTS, || self.levels.drop_garbage(range, Resource::Disk, true));
-        let give_back = || {
-            // A merge that finds no space may have written much before. So first all that nobody needs.
-            let mut has_given = false;
-            for _ in 0..self.levels.drops_max() {
-                self.store.context.check_writable()?;
-                match drop_garbage() {
-                    Ok(true) => has_given = true,
-                    Err(Error::Full { .. }) if has_given => break,
-                    done => return done.map(|_| has_given),
-                }
-            }
-            Ok(has_given)
-        };
-        self.levels.compact_range(1, range, &give_back)
+        // A merge that finds no space may have written much before. So first all that nobody needs.
+        self.levels.compact_range(1, range, &|| self.levels.give_back_all(drop_garbage))
     }
 
     /// LOCKS: chunk (held)

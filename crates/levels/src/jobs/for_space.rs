@@ -29,8 +29,8 @@ pub const SAMPLES: u64 = 64;
 /// If this part of a file's entries is garbage, it is worth a compaction. For deletes the least is.
 const WORTH_PART: u64 = 16;
 
-/// For one request garbage is dropped so often more than there are runs, twice.
-const DROPS_MORE: usize = 16;
+/// One request gives space back twice for each run, and so many times more.
+const GIVEN_MORE: usize = 16;
 
 /// Entries that were looked at, and how many of them nobody needs.
 #[derive(Debug, Default, Clone, Copy)]
@@ -103,9 +103,19 @@ impl<S: LevelsState> LevelJobs<S> {
         full.map_or(Ok(false), Err)
     }
 
-    /// How often garbage is dropped for one request at most: more comes while writers go on.
-    pub fn drops_max(&self) -> usize {
-        2 * self.state.levels().current().runs().count() + DROPS_MORE
+    /// Lets something give space back until it finds nothing more, or no space itself. Returns whether it gave any.
+    pub fn give_back_all(&self, mut give_back: impl FnMut() -> Result<bool>) -> Result<bool> {
+        let mut has_given = false;
+        // While writers go on, more garbage comes.
+        for _ in 0..2 * self.state.levels().current().runs().count() + GIVEN_MORE {
+            self.store.context.check_writable()?;
+            match give_back() {
+                Ok(true) => has_given = true,
+                Err(Error::Full { .. }) if has_given => break,
+                done => return done.map(|_| has_given),
+            }
+        }
+        Ok(has_given)
     }
 
     /// The runs that take of a resource, the deepest first: they have most.
@@ -151,13 +161,13 @@ impl<S: LevelsState> LevelJobs<S> {
 
     fn sample(
         &self,
-        version: &Version<S::Run>,
+        version: &Arc<Version<S::Run>>,
         level: u8,
         run: &Arc<S::Run>,
         needless: Needless,
         samples: u64,
     ) -> Result<Sampled> {
-        let mut around = Around::new(version, level, &**run);
+        let mut around = Around::new(version.clone(), level);
         let (mut sampled, mut source) = (Sampled::default(), run.source(LEAST_WINDOW_BYTES)?);
         // Of what is looked at in full, the first is enough.
         let is_enough = |sampled: &Sampled| sampled.entries >= samples || (samples > SAMPLES && sampled.garbage > 0);
@@ -165,8 +175,8 @@ impl<S: LevelsState> LevelJobs<S> {
             let (key, sequence) = (source.key(), source.sequence());
             let may_be_spent =
                 source.kind() == EntryKind::Delete && sequence < needless.delete && sequence <= needless.moment;
-            let is_garbage = around.newer(key)?.is_some_and(|newer| newer <= needless.moment)
-                || (may_be_spent && !around.has_older(key)?);
+            let is_garbage = around.newer(run.number(), key)?.is_some_and(|newer| newer <= needless.moment)
+                || (may_be_spent && !around.has_older(run.number(), key)?);
             sampled.count(is_garbage);
         }
         Ok(sampled)

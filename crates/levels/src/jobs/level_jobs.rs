@@ -295,7 +295,9 @@ impl<S: LevelsState> LevelJobs<S> {
                 ControlFlow::Continue(())
             }
         };
-        cut.output_bytes = cut.output_bytes.min(self.state.output_bytes(plan));
+        if !plan.stays_one() {
+            cut.output_bytes = cut.output_bytes.min(self.state.output_bytes(plan));
+        }
         let settings = MergeSettings {
             order: self.store.context.options.comparator.clone(),
             prefix: plan.prefix(),

@@ -21,7 +21,7 @@ enum Step {
     },
     /// A run of any level, without its garbage.
     DropGarbage(prop::sample::Index),
-    /// The same in place.
+    /// A range, in place.
     Rewrite {
         level: u8,
         from: u8,

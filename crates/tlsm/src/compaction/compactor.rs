@@ -118,25 +118,13 @@ impl Compactor {
     /// Gives back what nobody needs, and if there is nothing, what may lie in a file. (A merge that finds no space may have written much
     /// before. So first comes all that nobody needs.)
     fn give_back(&self, range: KeyRange<'_>) -> Result<bool> {
-        let (mut has_given, mut full) = (false, None);
-        for _ in 0..self.levels.drops_max() {
-            self.store.context.check_writable()?;
-            let of_files = self.drop_garbage_of_files(range, true).or_else(|error| match error {
-                Error::Full { .. } => {
-                    full = Some(error);
-                    Ok(false)
-                }
-                error => Err(error),
-            });
-            if !of_files? && !self.compact_in_pool(AT_ANY_COST)? {
-                break;
-            }
-            has_given = true;
-        }
-        match full {
-            Some(full) if !has_given => Err(full),
-            _ => Ok(has_given || self.compact_for_pool(AT_ANY_COST)?),
-        }
+        let drop_some = || match self.drop_garbage_of_files(range, true) {
+            Ok(true) => Ok(true),
+            // The pool may have some all the same.
+            Ok(false) | Err(Error::Full { .. }) if self.compact_in_pool(AT_ANY_COST)? => Ok(true),
+            done => done,
+        };
+        Ok(self.levels.give_back_all(drop_some)? || self.compact_for_pool(AT_ANY_COST)?)
     }
 
     /// Has what is kept back filled again, if readers have let go of lists.

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use slmdb_pmem::medium::CACHE_LINE_BYTES;
 use slmdb_pmem::{AnyMedium, Pool, UNIT_BYTES};
 use slmdb_structures::list::{List, ListRecord, OpenSegment};
 use slmdb_sync::scheduled::Mutex;
@@ -30,9 +31,6 @@ impl PoolBytes {
         self.lists_bytes + self.segments_bytes
     }
 }
-
-/// The length of a cache line in bytes.
-const LINE_BYTES: u64 = 64;
 
 /// What is known of a segment.
 #[derive(Debug, Default)]
@@ -168,7 +166,7 @@ impl Segments {
         let named = self.named.lock();
         let sparse = named.by_offset.iter().filter(|(offset, segment)| {
             // Elsewhere what each list has takes up to a line more.
-            let moved_bytes = segment.live_bytes + u64::from(segment.lists) * LINE_BYTES;
+            let moved_bytes = segment.live_bytes + u64::from(segment.lists) * CACHE_LINE_BYTES;
             let is_worth_it = (moved_bytes as f64) < segment.extent_bytes as f64 * live_part;
             segment.live_bytes > 0 && is_worth_it && segment.is_sparse(**offset, named.open, live_part)
         });
