@@ -106,8 +106,9 @@ impl<S: LevelsState> LevelJobs<S> {
     /// Lets something give space back until it finds nothing more, or no space itself. Returns whether it gave any.
     pub fn give_back_all(&self, mut give_back: impl FnMut() -> Result<bool>) -> Result<bool> {
         let mut has_given = false;
-        // While writers go on, more garbage comes.
-        for _ in 0..2 * self.state.levels().current().runs().count() + GIVEN_MORE {
+        // While writers go on, more garbage comes. (A version that is held, be it in the head of a loop, keeps what is written anew.)
+        let times = 2 * self.state.levels().current().runs().count() + GIVEN_MORE;
+        for _ in 0..times {
             self.store.context.check_writable()?;
             match give_back() {
                 Ok(true) => has_given = true,
