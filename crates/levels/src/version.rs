@@ -249,7 +249,7 @@ impl<R: Run> Version<R> {
             let entries = to.entries.saturating_sub(from.entries);
             let mean = u128::from(record.bytes) * u128::from(entries) / u128::from(record.entries.max(1));
             sum.entries += entries;
-            // Files are told by their blocks. Of what lies within one the mean has to do.
+            // (A key that the range includes is no byte more: of that key alone the mean has to do.)
             sum.bytes += match to.bytes.saturating_sub(from.bytes) {
                 0 => mean as u64,
                 bytes => bytes,

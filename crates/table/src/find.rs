@@ -61,7 +61,7 @@ impl TableParts for Arc<TableReader> {
 pub struct EntriesBefore {
     /// So many entries.
     pub entries: u64,
-    /// So many bytes of whole blocks, as stored.
+    /// So many bytes of blocks, as stored. Of a block that only begins before the key, its part by count of entries.
     pub bytes: u64,
 }
 
@@ -104,7 +104,9 @@ impl TableReader {
         }
         let row = chunk.row(row);
         let in_block = parts.block(row.place)?.cursor().slot_of(key)? as u64;
-        Ok(EntriesBefore { entries: u64::from(row.entries_before) + in_block, bytes: row.place.offset.into() })
+        let block_bytes = u64::from(row.place.length) * in_block / u64::from(row.entries.max(1));
+        let bytes = u64::from(row.place.offset) + block_bytes;
+        Ok(EntriesBefore { entries: u64::from(row.entries_before) + in_block, bytes })
     }
 
     /// Reads an index chunk of a file that is searched by key: from the mapping, if that has it, or by one read.

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_table::{
-    Compression, MappedRead, Place, TableBuilder, TableCursor, TableForm, TableOptions, TableParts, TableReader,
-    WorstCase,
+    Compression, EntryKind, MappedRead, Place, TableBuilder, TableCursor, TableForm, TableOptions, TableParts,
+    TableReader, WorstCase,
 };
 use slmdb_testkit::MemoryEnv;
 
@@ -99,7 +99,7 @@ pub fn check_reading(table: &TableReader, entries: &[Entry], order: &KeyOrder) {
         }
         let before = table.entries_before(&key, &table).unwrap();
         assert_eq!(before.entries, first as u64);
-        assert!(before.bytes <= table.properties().data_bytes && (before.bytes == 0 || first > 0));
+        assert!(before.bytes <= table.properties().data_bytes && (before.bytes == 0) == (first == 0));
     }
     let past = table.entries_before(&entries[entries.len() - 1].key, &table).unwrap();
     assert!(past.entries < entries.len() as u64);
@@ -189,6 +189,28 @@ fn sorted(mut entries: Vec<Entry>, order: &KeyOrder) -> Vec<Entry> {
 
 fn orders() -> [KeyOrder; 2] {
     [KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(Backwards))]
+}
+
+/// "m" is the shortest key between the last large one and the first small one. So it is what the large one's row says.
+#[test]
+fn of_a_block_before_a_key_all_bytes_count() {
+    let entry = |key: String, value_bytes| Entry {
+        key: key.into(),
+        sequence: 1,
+        kind: EntryKind::Put,
+        value: vec![3; value_bytes],
+    };
+    let mut entries: Vec<_> = (0..3).map(|number| entry(format!("large{number}"), 20_000)).collect();
+    entries.extend((0..3).map(|number| entry(format!("small{number}"), 10)));
+    let env = MemoryEnv::new();
+    build(&env, &entries, options(4096, Compression::None, 10), &KeyOrder::Bytewise);
+    let table = TableReader::open(&env, PATH.as_ref(), NUMBER, UUID).unwrap();
+    let bytes_before = |key: &str| table.entries_before(key.as_bytes(), &&table).unwrap().bytes;
+    assert_eq!(bytes_before("large0"), 0);
+    for (key, larges) in [("large1", 1), ("large2", 2), ("m", 3), ("small0", 3)] {
+        assert!((larges * 20_000..larges * 20_000 + 200).contains(&bytes_before(key)), "{key}: {}", bytes_before(key));
+    }
+    assert!(bytes_before("small2") > bytes_before("small1"), "within a block");
 }
 
 #[test]

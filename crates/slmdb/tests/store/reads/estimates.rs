@@ -127,9 +127,7 @@ fn large_values_count_whole_and_small_ones_as_small() {
     }
     db.flush().unwrap();
     let large = db.approximate("large".."m").unwrap().table_bytes as f64;
-    // (Levels tell by whole blocks.)
-    let about = if crate::common::is_tlsm() { 0.2 } else { 0.05 };
-    assert!((large / 800_000.0 - 1.0).abs() < about, "{large}");
+    assert!((large / 800_000.0 - 1.0).abs() < 0.05, "{large}");
     let small = db.approximate("small".."t").unwrap().table_bytes;
     assert!(small < 40 * 4200, "{small}: no more than their blocks");
 }
