@@ -1,18 +1,17 @@
 //! [`EngineOptions`]: what a variant of ours tells one engine alone, as in `slmdb:engine=tlsm,tiering=lru:64MiB`.
 
-use slmdb::{EngineName, LabOptions, Options, Promote, Tiering, TlsmOptions};
+use slmdb::{EngineName, LabOptions, Options, Tiering, TlsmOptions};
 use slmdb_cli::units::parse_size;
 use slmdb_engine::OwnOptions;
 
 use crate::footing::{Footing, mebibytes};
 
 /// Their names, and whose they are.
-const NAMES: [(&str, &[EngineName]); 13] = [
+const NAMES: [(&str, &[EngineName]); 12] = [
     ("level_zero", &[EngineName::Lab]),
     ("leaf_scan", &[EngineName::Lab]),
     ("level_base", &[EngineName::Lab, EngineName::Tlsm]),
     ("tiering", &[EngineName::Tlsm]),
-    ("promote", &[EngineName::Tlsm]),
     ("persists", &[EngineName::Tlsm]),
     ("bac", &[EngineName::Tlsm]),
     ("filter", &[EngineName::Tlsm]),
@@ -77,7 +76,7 @@ impl EngineOptions {
     pub fn data_in_pool_bytes(&self, footing: &Footing) -> u64 {
         let all_bytes = footing.data_bytes.saturating_mul(2);
         match self {
-            EngineOptions::Tlsm(TlsmOptions { tiering: Tiering::Lru, fast_tier_bytes, .. }) => {
+            EngineOptions::Tlsm(TlsmOptions { tiering: Tiering::Upper | Tiering::Lru, fast_tier_bytes, .. }) => {
                 let more_bytes = (fast_tier_bytes / 4).max(8 * footing.write_buffer_bytes);
                 all_bytes.min(fast_tier_bytes.saturating_add(more_bytes))
             }
@@ -106,14 +105,8 @@ fn setup_of_tlsm(own: &TlsmOptions) -> String {
     let in_pool = match own.tiering {
         Tiering::None => "all".to_string(),
         Tiering::Leveled { last_in_pool } => format!("those down to level {last_in_pool}"),
-        Tiering::Lru => format!(
-            "the newest {}, outputs of compactions {}",
-            mebibytes(own.fast_tier_bytes),
-            match own.promote {
-                Promote::Majority => "by majority",
-                Promote::Always => "always",
-            }
-        ),
+        Tiering::Upper => format!("{} of the upper levels", mebibytes(own.fast_tier_bytes)),
+        Tiering::Lru => format!("the newest {}", mebibytes(own.fast_tier_bytes)),
     };
     format!(
         "engine tlsm (runs in a pool: {in_pool}; lists of {}, filters of {} bits, {}, {}, segments of {} KiB with {} needed at least; \
@@ -147,9 +140,6 @@ fn parse_tlsm(options: &[(&str, &str)]) -> Result<TlsmOptions, String> {
     for &(name, value) in options {
         match name {
             "tiering" => (own.tiering, own.fast_tier_bytes) = parse_tiering(value, own.fast_tier_bytes)?,
-            "promote" => {
-                own.promote = one_of(name, value, &[("majority", Promote::Majority), ("always", Promote::Always)])?;
-            }
             "persists" => own.persists_each_node = one_of(name, value, &[("once", false), ("each", true)])?,
             "bac" => own.points_at_entries = one_of(name, value, &[("on", true), ("off", false)])?,
             "filter" => own.list_filter_bits = parse_number(name, value)?,
@@ -168,12 +158,14 @@ fn parse_tlsm(options: &[(&str, &str)]) -> Result<TlsmOptions, String> {
 fn parse_tiering(value: &str, usual_bytes: u64) -> Result<(Tiering, u64), String> {
     match value.split_once(':') {
         None if value == "none" => Ok((Tiering::None, usual_bytes)),
+        None if value == "upper" => Ok((Tiering::Upper, usual_bytes)),
         None if value == "lru" => Ok((Tiering::Lru, usual_bytes)),
+        Some(("upper", size)) => Ok((Tiering::Upper, parse_size(size)?)),
         Some(("lru", size)) => Ok((Tiering::Lru, parse_size(size)?)),
         Some(("leveled", level)) => {
             Ok((Tiering::Leveled { last_in_pool: parse_number("tiering=leveled", level)? }, usual_bytes))
         }
-        _ => Err(format!("tiering={value}: give none, leveled:N or lru:SIZE")),
+        _ => Err(format!("tiering={value}: give none, leveled:N, upper:SIZE or lru:SIZE")),
     }
 }
 
@@ -211,15 +203,16 @@ mod tests {
     fn each_option_of_tlsm_is_read() {
         let usual = TlsmOptions::default;
         assert_eq!(parsed(""), Ok(usual()));
-        assert_eq!(parsed("tiering=lru"), Ok(usual()));
-        let bounded = TlsmOptions { tiering: Tiering::Lru, fast_tier_bytes: 64 << 20, ..usual() };
-        assert_eq!(parsed("tiering=lru:64MiB"), Ok(bounded));
+        assert_eq!(parsed("tiering=upper"), Ok(usual()));
+        assert_eq!(parsed("tiering=lru"), Ok(TlsmOptions { tiering: Tiering::Lru, ..usual() }));
+        let bounded = |tiering| Ok(TlsmOptions { tiering, fast_tier_bytes: 64 << 20, ..usual() });
+        assert_eq!(parsed("tiering=upper:64MiB"), bounded(Tiering::Upper));
+        assert_eq!(parsed("tiering=lru:64MiB"), bounded(Tiering::Lru));
         let leveled = TlsmOptions { tiering: Tiering::Leveled { last_in_pool: 2 }, ..usual() };
         assert_eq!(parsed("tiering=leveled:2"), Ok(leveled));
         let all = TlsmOptions {
             tiering: Tiering::None,
             fast_tier_bytes: usual().fast_tier_bytes,
-            promote: Promote::Always,
             run_bytes: 1 << 20,
             segment_bytes: 64 << 10,
             segment_live_min: 0.25,
@@ -230,10 +223,10 @@ mod tests {
             level_growth: 4,
             level_zero_runs: 3,
         };
-        let text = "tiering=none,promote=always,run=1MiB,segment=64KiB,segment_live_min=0.25,filter=8,bac=off,persists=each,\
+        let text = "tiering=none,run=1MiB,segment=64KiB,segment_live_min=0.25,filter=8,bac=off,persists=each,\
                     level_base=5MiB,level_growth=4,level_zero_runs=3";
         assert_eq!(parsed(text), Ok(all));
-        assert_eq!(parsed("promote=majority,bac=on,persists=once"), Ok(usual()));
+        assert_eq!(parsed("bac=on,persists=once"), Ok(usual()));
     }
 
     #[test]
@@ -245,7 +238,6 @@ mod tests {
             ("tiering=leveled:7", "last_in_pool"),
             ("tiering=lru:some", "a size"),
             ("tiering=lru:1K", "fast_tier_bytes"),
-            ("promote=never", "promote=never: give majority or always"),
             ("persists=twice", "persists=twice"),
             ("bac=1", "bac=1"),
             ("filter=-1", "filter=-1"),
@@ -281,7 +273,7 @@ mod tests {
             memory_limit_bytes: None,
         };
         let bytes = |text: &str| EngineOptions::Tlsm(parsed(text).unwrap()).data_in_pool_bytes(&footing) >> 20;
-        assert_eq!(["tiering=none", "tiering=lru:40MiB", "tiering=lru:400MiB"].map(bytes), [200, 50, 200]);
+        assert_eq!(["tiering=none", "tiering=upper:40MiB", "tiering=lru:400MiB"].map(bytes), [200, 50, 200]);
         let buffered = Footing { write_buffer_bytes: 2 << 20, ..footing };
         let small = EngineOptions::Tlsm(parsed("tiering=lru:40MiB").unwrap());
         assert_eq!(small.data_in_pool_bytes(&buffered) >> 20, 56);
@@ -291,7 +283,8 @@ mod tests {
     #[test]
     fn the_setup_says_what_is_in_the_pool() {
         let setup = |text: &str| EngineOptions::Tlsm(parsed(text).unwrap()).setup().unwrap();
-        assert!(setup("tiering=lru:40MiB").contains("the newest 40 MiB, outputs of compactions by majority"));
+        assert!(setup("tiering=lru:40MiB").contains("the newest 40 MiB"));
+        assert!(setup("tiering=upper:40MiB").contains("40 MiB of the upper levels"));
         assert!(setup("tiering=leveled:1").contains("down to level 1"));
         let usual = setup("segment_live_min=0.25");
         assert!(usual.contains("0.25 needed") && usual.contains("level 1 of four MemTables"), "{usual}");

@@ -24,9 +24,9 @@ Stores, with commas between:
       engine=NAME              the design: slm, the default, lab or tlsm
       level_zero=SIZE, level_base=SIZE, leaf_scan=PART
                                of engine=lab: its trees, its level 1, the part of a tree that leaves by leaf scan
-      tiering=none|leveled:N|lru:SIZE, promote=majority|always
-                               of engine=tlsm: which runs lie in the pool (all; those of levels 0 to N; the newest of
-                               this size together, 1 GiB), and which outputs of compactions do with lru
+      tiering=none|leveled:N|upper:SIZE|lru:SIZE
+                               of engine=tlsm: which runs lie in the pool: all; those of levels 0 to N; of this size
+                               together (1 GiB) those of the upper levels, the default, or the newest, as in the paper
       segment=SIZE, segment_live_min=PART, run=SIZE, filter=BITS
                                of engine=tlsm: its segments, what of one is needed or it is emptied, its lists, the bits
                                that their filters have for a key (0: none)
@@ -206,7 +206,7 @@ impl Variant {
                     return Err(format!(
                         "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, read=NS, bandwidth=MB/s, \
                          unit=BYTES, policy=garbage-first|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off, \
-                         level_zero=SIZE, level_base=SIZE, leaf_scan=PART, tiering=none|leveled:N|lru:SIZE, promote=majority|always, \
+                         level_zero=SIZE, level_base=SIZE, leaf_scan=PART, tiering=none|leveled:N|upper:SIZE|lru:SIZE, \
                          persists=once|each, bac=on|off, filter=BITS, segment_live_min=PART, level_growth=N, level_zero_runs=N, \
                          segment=SIZE, run=SIZE"
                     ));

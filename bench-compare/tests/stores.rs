@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// Every store there is, and ours in every kind.
 const STORES: &str = "slmdb,slmdb:policy=paper,slmdb:emulated,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
                       slmdb:emulated,latency=300,model=persist,slmdb:engine=lab,slmdb:engine=tlsm,\
-                      slmdb:emulated,engine=tlsm,tiering=lru:1MiB,segment=64KiB,level_base=256KiB,rocksdb,\
+                      slmdb:emulated,engine=tlsm,tiering=upper:1MiB,segment=64KiB,level_base=256KiB,rocksdb,\
                       rocksdb:level_base=1MiB,leveldb,leveldb:nvm,lmdb,redb,fjall,fjall:values=apart";
 
 const SVG: &str = "http://www.w3.org/2000/svg";

@@ -22,7 +22,7 @@ const DESIGNS: &[Design] = &[
     Design {
         name: "tlsm",
         options: ",engine=tlsm,level_base=32MiB",
-        in_pool: &[("tlsm, a third", ",tiering=lru:{third}"), ("tlsm, all", ",tiering=none")],
+        in_pool: &[("tlsm, a third", ",tiering=upper:{third}"), ("tlsm, all", ",tiering=none")],
     },
 ];
 
@@ -247,7 +247,7 @@ mod tests {
         let names = |scale| works()[1].stores(scale).into_iter().map(|store| store.name).collect::<Vec<_>>();
         let whole = names(1.0);
         assert_eq!(whole[1], "slmdb:engine=lab,level_zero=5537KiB,level_base=32MiB");
-        assert_eq!(whole[6], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=lru:169921KiB");
-        assert_eq!(names(0.0001)[6], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=lru:1024KiB");
+        assert_eq!(whole[6], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=upper:169921KiB");
+        assert_eq!(names(0.0001)[6], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=upper:1024KiB");
     }
 }

@@ -50,9 +50,9 @@ const POLICIES: &str = concat!(
     "leveldb:nvm,",
     tlsm!("tiering=none"),
     ",",
-    tlsm!("tiering=lru:{lru}"),
+    tlsm!("tiering=upper:{lru}"),
     ",",
-    tlsm!("tiering=lru:{lru},promote=always"),
+    tlsm!("tiering=lru:{lru}"),
     ",",
     tlsm!("tiering=leveled:3")
 );
@@ -145,9 +145,9 @@ fn sweeps() -> Vec<Sweep> {
                 "leveldb:nvm,leveldb,",
                 tlsm!("tiering=none"),
                 ",",
-                tlsm!("tiering=lru:{lru}"),
+                tlsm!("tiering=upper:{lru}"),
                 ",",
-                tlsm!("tiering=lru:{lru},promote=always"),
+                tlsm!("tiering=lru:{lru}"),
                 ",",
                 tlsm!("tiering=leveled:3"),
                 ",slmdb:emulated,slmdb:emulated,engine=lab,level_base={level_base}"
@@ -201,11 +201,11 @@ fn sweeps() -> Vec<Sweep> {
             name: "sizes",
             stores: Some(concat!(
                 "slmdb:emulated,slmdb:emulated,engine=lab,level_base={level_base},rocksdb:level_base={level_base},",
-                tlsm!("tiering=lru:{quarter}"),
+                tlsm!("tiering=upper:{quarter}"),
                 ",",
-                tlsm!("tiering=lru:{half}"),
+                tlsm!("tiering=upper:{half}"),
                 ",",
-                tlsm!("tiering=lru:{three_quarters}"),
+                tlsm!("tiering=upper:{three_quarters}"),
                 ",",
                 tlsm!("tiering=none")
             )),
@@ -298,8 +298,8 @@ const FIGURES: &[Figure] = &[
         first: First::Nothing,
         plots: &[WRITE, READ],
         said: "The paper's pictures have no numbers in its text: no tiering is best, LRU is as good until the 8 GB of \
-               its fast tier are full, leveled is worst. LRU is here twice: a compaction's output lies in the pool \
-               where most of its input did, or always, as in the paper. Files are in the page cache here unless \
+               its fast tier are full, leveled is worst. Beside them is our default, the upper levels in as much of \
+               the pool as LRU has. Files are in the page cache here unless \
                memory is limited, so that reads of them wait for no device.",
     },
     Figure {

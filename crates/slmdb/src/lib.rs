@@ -66,7 +66,7 @@ pub use slmdb_engine::{
 #[cfg(feature = "lab")]
 pub use slmdb_lab::LabOptions;
 #[cfg(feature = "tlsm")]
-pub use slmdb_tlsm::{Promote, Tiering, TlsmOptions};
+pub use slmdb_tlsm::{Tiering, TlsmOptions};
 pub use snapshot::Snapshot;
 pub use write_options::WriteOptions;
 

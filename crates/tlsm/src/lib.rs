@@ -34,7 +34,7 @@ use slmdb_engine::store::opening::open;
 use slmdb_engine::{Capabilities, repair};
 use slmdb_table::TableForm;
 
-pub use crate::options::{Promote, Tiering, TlsmOptions};
+pub use crate::options::{Tiering, TlsmOptions};
 use crate::recovery::open::TlsmOpening;
 use crate::recovery::repair::TlsmRepair;
 

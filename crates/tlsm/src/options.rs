@@ -14,19 +14,20 @@ pub enum Tiering {
         /// The deepest level whose runs lie in the pool, 0 to 6.
         last_in_pool: u8,
     },
-    /// Those that were made last: when they take more than [`TlsmOptions::fast_tier_bytes`], the oldest ones are written to files.
+    /// Those of the upper levels, as far down as [`TlsmOptions::fast_tier_bytes`] reaches; of the level at which it ends, some. When
+    /// they take more, runs of the deepest level are written to files.
     #[default]
+    Upper,
+    /// The paper's: those that were made last. When they take more than [`TlsmOptions::fast_tier_bytes`], the oldest ones are written
+    /// to files. Whatever a compaction makes comes to the pool, so it also brings back what had left.
     Lru,
 }
 
-/// Which outputs of compactions lie in the pool, with [`Tiering::Lru`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Promote {
-    /// Those of which half of the inputs did, by their bytes.
-    #[default]
-    Majority,
-    /// All, as in the paper.
-    Always,
+impl Tiering {
+    /// Whether it keeps to [`TlsmOptions::fast_tier_bytes`].
+    pub(crate) fn is_bounded(self) -> bool {
+        matches!(self, Tiering::Upper | Tiering::Lru)
+    }
 }
 
 /// What TLSM alone can be told.
@@ -34,11 +35,9 @@ pub enum Promote {
 pub struct TlsmOptions {
     /// Which runs lie in the pool.
     pub tiering: Tiering,
-    /// With [`Tiering::Lru`]: what lists and their entries may take of the pool, in bytes. 1 GiB by default. MemTables are not
-    /// counted.
+    /// With [`Tiering::Upper`] and [`Tiering::Lru`]: what lists and their entries may take of the pool, in bytes. 1 GiB by default.
+    /// MemTables are not counted.
     pub fast_tier_bytes: u64,
-    /// With [`Tiering::Lru`]: which outputs of compactions lie in the pool.
-    pub promote: Promote,
     /// About what a list and its entries take, in bytes. 0, the default: half of a table file.
     pub run_bytes: u64,
     /// The entries of lists lie in segments of so many bytes. 256 KiB by default.
@@ -75,7 +74,6 @@ impl Default for TlsmOptions {
         TlsmOptions {
             tiering: Tiering::default(),
             fast_tier_bytes: 1 << 30,
-            promote: Promote::default(),
             run_bytes: 0,
             segment_bytes: 256 << 10,
             segment_live_min: 0.5,
@@ -103,7 +101,7 @@ impl OwnOptions for TlsmOptions {
             Some("segment_live_min must be from 0 to 1")
         } else if self.list_filter_bits > FILTER_BITS_MAX {
             Some("list_filter_bits must be at most 64")
-        } else if self.tiering == Tiering::Lru && self.fast_tier_bytes < FAST_TIER_SEGMENTS_MIN * self.segment_bytes {
+        } else if self.tiering.is_bounded() && self.fast_tier_bytes < FAST_TIER_SEGMENTS_MIN * self.segment_bytes {
             Some("fast_tier_bytes must be at least four segments")
         } else {
             None
@@ -111,7 +109,7 @@ impl OwnOptions for TlsmOptions {
     }
 }
 
-/// What LRU needs at least.
+/// What a bounded tiering needs at least.
 const FAST_TIER_SEGMENTS_MIN: u64 = 4;
 
 /// A list takes a unit of the pool at least. So with its entries it should have several.

@@ -17,7 +17,7 @@ use slmdb_engine::{Memory, Options, lock_order};
 use slmdb_env::{Error, Result};
 use slmdb_levels::jobs::level_jobs::LevelsState;
 use slmdb_levels::jobs::outputs::{OUTPUTS_FOR_SPACE, outputs};
-use slmdb_levels::{LevelFiles, Levels, Plan, PlanReason, Run, TableOutput};
+use slmdb_levels::{LevelFiles, Levels, Plan, PlanReason, Run};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Claim, Medium, Pool, UNIT_BYTES};
 use slmdb_sync::scheduled::Mutex;
@@ -111,6 +111,28 @@ impl TlsmState {
         kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes)).max(part_bytes)
     }
 
+    /// When outputs of a plan have taken so many bytes as lists, the next ones become files. Where most of the inputs are lists, none
+    /// does, as on a full disk there is no space for any. Else lists that are deeper leave for them.
+    fn lists_bytes_max(&self, plan: &Plan<TlsmRun>) -> u64 {
+        self.policy.lists_bytes_max(plan, || {
+            let bytes_of = |runs: &mut dyn Iterator<Item = &Arc<TlsmRun>>| -> u64 {
+                runs.filter(|run| !run.is_file()).map(|run| run.record().bytes).sum()
+            };
+            let given_back_bytes = bytes_of(&mut plan.inputs());
+            if given_back_bytes >= plan.input_bytes() / 2 {
+                return u64::MAX;
+            }
+            if self.lacks_reserve() {
+                return 0;
+            }
+            let version = self.levels.current();
+            let deeper_bytes =
+                bytes_of(&mut version.runs().filter(|(level, _)| *level > plan.to()).map(|(_, run)| run));
+            let room_bytes = self.own.fast_tier_bytes.saturating_add(deeper_bytes + given_back_bytes);
+            room_bytes.saturating_sub(self.segments.bytes().taken_bytes() + self.list_output_bytes())
+        })
+    }
+
     /// Whether the pool has not all that it should keep back.
     pub(crate) fn lacks_reserve(&self) -> bool {
         self.lacks_reserve.load(Ordering::Relaxed)
@@ -187,9 +209,6 @@ impl LevelsState for TlsmState {
     }
 
     fn output<'s>(&'s self, files: LevelFiles<'s>, plan: &Plan<TlsmRun>) -> TlsmOutput<'s> {
-        if self.policy.of_plan(plan) == RunKind::Table {
-            return TlsmOutput::Tables(Box::new(TableOutput::new(files)));
-        }
         let copied = match plan.reason() {
             PlanReason::Emptying => Copied::Of(self.emptied.load(Ordering::Relaxed)),
             _ if !self.own.points_at_entries => Copied::All,
@@ -200,7 +219,8 @@ impl LevelsState for TlsmState {
         let job =
             PoolJob { claim: self.claim(plan), given: None, fills_open_segment: plan.reason() == PlanReason::Emptying };
         let lists = JobLists::new(files.context, files.numbers, self, job);
-        TlsmOutput::Lists(Box::new(PoolOutput::new(lists, Copying::new(copied, &self.segments))))
+        let lists = PoolOutput::new(lists, Copying::new(copied, &self.segments));
+        TlsmOutput::new(files, lists, self.lists_bytes_max(plan))
     }
 
     fn give_up(&self, files: LevelFiles<'_>, run: &TlsmRun) {
@@ -224,21 +244,16 @@ impl LevelsState for TlsmState {
     }
 
     fn file_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
-        match self.policy.of_plan(plan) {
-            RunKind::Table => plan.input_bytes(),
-            RunKind::List => 0,
-        }
+        plan.input_bytes().saturating_sub(self.lists_bytes_max(plan))
     }
 
     /// What was kept back is whole before anything else takes of the pool.
     fn check_space(&self, plan: &Plan<TlsmRun>) -> Result<()> {
-        match self.policy.of_plan(plan) {
-            RunKind::List if self.lacks_reserve() => {
-                let what = "keep what deletes, and compactions that give space back, may take of the pool";
-                Err(Error::Full { path: self.pool.path().to_owned(), what: what.into() })
-            }
-            _ => Ok(()),
+        if self.lists_bytes_max(plan) > 0 && self.lacks_reserve() {
+            let what = "keep what deletes, and compactions that give space back, may take of the pool";
+            return Err(Error::Full { path: self.pool.path().to_owned(), what: what.into() });
         }
+        Ok(())
     }
 
     fn compactions(&self) -> &CompactionQueue {
@@ -255,9 +270,11 @@ impl LevelsState for TlsmState {
     }
 
     fn output_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
-        match self.policy.of_plan(plan) {
-            RunKind::Table => self.output_bytes.load(Ordering::Relaxed),
-            RunKind::List => self.list_output_bytes(),
+        let table_bytes = self.output_bytes.load(Ordering::Relaxed);
+        match self.lists_bytes_max(plan) {
+            0 => table_bytes,
+            u64::MAX => self.list_output_bytes(),
+            _ => self.list_output_bytes().min(table_bytes),
         }
     }
 

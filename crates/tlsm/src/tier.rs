@@ -52,7 +52,8 @@ impl Tier for TlsmTier {
     type Cursor = TlsmCursor;
 
     fn new(store: &Arc<Parts>, state: &Arc<TlsmState>) -> TlsmTier {
-        let pace = Arc::new(LevelsPace { store: store.clone(), state: state.clone() });
+        let pace =
+            Arc::new(LevelsPace { store: store.clone(), state: state.clone(), finds_no_space: Default::default() });
         TlsmTier {
             store: store.clone(),
             state: state.clone(),

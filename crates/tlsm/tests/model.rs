@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, Engine, EngineSnapshot, Medium, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
-use slmdb_tlsm::{Promote, Tiering, TlsmOptions};
+use slmdb_tlsm::{Tiering, TlsmOptions};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -17,12 +17,12 @@ const KEYS: u64 = 400;
 
 /// A policy, and how soon segments are emptied.
 fn any_policy(random: &mut Random, own: &mut TlsmOptions) {
-    own.tiering = match random.below(4) {
+    own.tiering = match random.below(5) {
         0 => Tiering::None,
         1 => Tiering::Leveled { last_in_pool: random.below(4) as u8 },
-        _ => Tiering::Lru,
+        2 => Tiering::Lru,
+        _ => Tiering::Upper,
     };
-    own.promote = if random.one_in(2) { Promote::Always } else { Promote::Majority };
     own.fast_tier_bytes = (256 << 10) << random.below(5);
     own.segment_live_min = [0.0, 0.05, 0.5][random.below(3) as usize];
     own.run_bytes = [0, 1 << 10][random.below(2) as usize];

@@ -157,7 +157,7 @@ fn what_finds_no_space_in_the_pool_is_not_tried_for_each_run() {
 
 #[test]
 fn lists_that_leave_the_pool_are_counted() {
-    for (tiering, leave) in [(Tiering::None, false), (Tiering::Lru, true)] {
+    for (tiering, leave) in [(Tiering::None, false), (Tiering::Upper, true), (Tiering::Lru, true)] {
         let env = MemoryEnv::new();
         let mut options = options(&env);
         let own = TlsmOptions { tiering, ..options.own() };
@@ -174,6 +174,42 @@ fn lists_that_leave_the_pool_are_counted() {
             .fold((0, 0), |(bytes, in_pool), (_, level)| (bytes + level.bytes, in_pool + level.bytes_in_pool));
         assert!(bytes > 3_200_000, "{stats:#?}");
         assert_eq!((stats.demotions > 0, in_pool < bytes), (leave, leave), "{tiering:?}: {stats:#?}");
+    }
+}
+
+/// The statistics of a store at rest in which 20,000 keys were put and then overwritten twice, at random.
+fn after_overwrites(options: &Options) -> Stats {
+    let engine = (slmdb_tlsm::KIND.open)(options, Path::new("/db"), None).unwrap();
+    let (mut random, keys) = (Random(3), 20_000);
+    for write in 0..3 * keys {
+        let key = if write < keys { write } else { random.below(keys) };
+        put(&*engine, &key.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[7; 400]).unwrap();
+    }
+    engine.flush().unwrap();
+    let stats = at_rest(&*engine);
+    engine.close().unwrap();
+    stats
+}
+
+/// (Outputs became files whenever most of their inputs were, and the fast tier stayed nearly empty.)
+#[test]
+fn a_fast_tier_that_is_smaller_than_the_data_is_used() {
+    for tiering in [Tiering::Upper, Tiering::Lru] {
+        let env = MemoryEnv::new();
+        let mut options = options(&env);
+        let fast_tier_bytes = 4 << 20;
+        let own = TlsmOptions { tiering, fast_tier_bytes, level_base_bytes: 256 << 10, ..options.own() };
+        options.own = Some(Arc::new(own));
+        (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 256 << 10);
+        options.compression = Compression::None;
+        let stats = after_overwrites(&options);
+        let taken_bytes = stats.fast_tier_bytes;
+        let in_pool: u64 = stats.levels.iter().map(|level| level.bytes_in_pool).sum();
+        println!(
+            "{} lists {} segments; {tiering:?}: {taken_bytes} taken, {in_pool} of {:?} in the pool",
+            stats.fast_tier_node_bytes, stats.fast_tier_key_segment_bytes, stats.levels
+        );
+        assert!(in_pool > fast_tier_bytes * 2 / 5, "{tiering:?}: {in_pool} of {taken_bytes}");
     }
 }
 
@@ -287,4 +323,20 @@ fn deletes_in_a_full_pool(segment_live_min: f64, value_bytes_max: u64) {
         assert_eq!(engine.get(key).unwrap().as_deref(), Some(&value[..]));
     }
     engine.close().unwrap();
+}
+
+/// (Compactions rested, as they found no space in the pool, and writers waited for them, for a minute and longer.)
+#[test]
+fn a_pool_that_is_smaller_than_lists_may_take_is_used() {
+    let env = MemoryEnv::new();
+    let mut options = options(&env);
+    let own = TlsmOptions { fast_tier_bytes: 1 << 30, level_base_bytes: 256 << 10, ..options.own() };
+    options.own = Some(Arc::new(own));
+    (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 256 << 10);
+    (options.pool_initial_bytes, options.pool_maximum_bytes) = (4 << 20, 6 << 20);
+    options.compression = Compression::None;
+    let stats = after_overwrites(&options);
+    let in_pool: u64 = stats.levels.iter().map(|level| level.bytes_in_pool).sum();
+    println!("{in_pool} in the pool, {} taken, {} demotions", stats.fast_tier_bytes, stats.demotions);
+    assert!(in_pool > options.pool_maximum_bytes / 4, "{in_pool}");
 }

@@ -27,6 +27,7 @@ pub(crate) struct Compactor {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<TlsmState>,
     pub(crate) levels: LevelJobs<TlsmState>,
+    pace: Arc<LevelsPace>,
     /// What [`Segments::changes`](crate::persistent_skiplist::segments::Segments::changes) was when no list was worth cleaning.
     pub(super) cleaned_in_vain_at: AtomicU64,
     /// What [`Segments::returned`](crate::persistent_skiplist::segments::Segments::returned) was when the reserve was filled again.
@@ -38,9 +39,10 @@ pub(crate) struct Compactor {
 impl Compactor {
     /// Nothing is compacted yet.
     pub(crate) fn new(store: Arc<Parts>, state: Arc<TlsmState>, pace: Arc<LevelsPace>) -> Compactor {
-        let levels = LevelJobs::new(store.clone(), state.clone(), move |done| pace.compacted(done));
+        let of_levels = pace.clone();
+        let levels = LevelJobs::new(store.clone(), state.clone(), move |done| of_levels.compacted(done));
         let (cleaned_in_vain_at, noted_returned) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        Compactor { store, state, levels, cleaned_in_vain_at, noted_returned, emptying: Mutex::new(()) }
+        Compactor { store, state, levels, pace, cleaned_in_vain_at, noted_returned, emptying: Mutex::new(()) }
     }
 
     /// A thread's loop, until the store closes or fails.
@@ -48,7 +50,11 @@ impl Compactor {
         let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None if self.is_manual() => Ok(false),
-            None => self.compact_what_is_due(),
+            None => {
+                let compacted = self.compact_what_is_due();
+                self.pace.set_finds_no_space(matches!(compacted, Err(Error::Full { .. })));
+                compacted
+            }
         };
         self.store.run_compactions(&self.state.compactions, compact, || {
             self.levels.look_for_unpinned();
@@ -62,21 +68,23 @@ impl Compactor {
         self.store.context.options.compaction.policy == CompactionPolicy::Manual
     }
 
-    /// Levels come first: what they move down leaves less to demote and to clean. But where lists take much more than they may, or
+    /// Levels come first: what they move down leaves less to clean and to demote. But where lists take much more than they may, or
     /// levels find no space, others come before.
     fn compact_what_is_due(&self) -> Result<bool> {
-        if self.is_far_above_bound() && self.demote_if_due().or_else(nothing_if_full)? {
+        if self.is_far_above_bound() && self.make_room_if_due()? {
             return Ok(true);
         }
         match self.levels.compact_levels() {
             Ok(true) => Ok(true),
             Err(error) if !matches!(error, Error::Full { .. }) => Err(error),
-            nothing => {
-                let others =
-                    self.demote_if_due().or_else(nothing_if_full)? || self.clean_if_due().or_else(nothing_if_full)?;
-                if others { Ok(true) } else { nothing }
-            }
+            _ if self.make_room_if_due()? => Ok(true),
+            nothing => nothing,
         }
+    }
+
+    /// Cleans, or else demotes. (What comes back by cleaning costs the disk nothing.)
+    fn make_room_if_due(&self) -> Result<bool> {
+        Ok(self.clean_if_due().or_else(nothing_if_full)? || self.demote_if_due().or_else(nothing_if_full)?)
     }
 
     /// Gives back space, of the disk or of the pool. Returns whether it did.
@@ -145,7 +153,7 @@ impl Compactor {
         if !self.state.policy.may_demote() {
             return Ok(false);
         }
-        if self.demote_oldest().or_else(nothing_if_full)? {
+        if self.demote().or_else(nothing_if_full)? {
             return Ok(true);
         }
         self.drop_garbage_of_files(EVERYTHING, wanted.at_any_cost).or_else(nothing_if_full)

@@ -1,4 +1,4 @@
-//! [`TlsmOutput`]: the outputs of a compaction, as lists or as table files.
+//! [`TlsmOutput`]: the outputs of a compaction, as lists and as table files.
 //!
 //! A list points at the entries where they lie in the pool: that is the paper's byte-addressable compaction (IV-B). Two kinds of
 //! entries are copied: those from a table file, and those of a segment of which little is needed any more.
@@ -8,19 +8,44 @@ use std::sync::Arc;
 use slmdb_engine::read::merge::Source;
 use slmdb_env::{Error, Result};
 use slmdb_levels::jobs::level_source::Input;
-use slmdb_levels::{AddError, EntrySource, RunOutput, TableOutput};
+use slmdb_levels::{AddError, EntrySource, LevelFiles, Run, RunOutput, TableOutput};
 use slmdb_order::EntryKind;
 
 use crate::persistent_skiplist::job_lists::JobLists;
 use crate::persistent_skiplist::run::{TlsmRun, TlsmRunSource};
 use crate::persistent_skiplist::segments::Segments;
+use crate::tiering::policy::RunKind;
 
-/// The outputs of a compaction.
-pub(crate) enum TlsmOutput<'s> {
-    /// Lists in the pool.
-    Lists(Box<PoolOutput<'s>>),
-    /// Table files.
-    Tables(Box<TableOutput<'s>>),
+/// The outputs of a compaction: lists first, as many as may be, and then table files.
+pub(crate) struct TlsmOutput<'s> {
+    files: LevelFiles<'s>,
+    /// No list begins when they take so many bytes.
+    lists_bytes_max: u64,
+    /// What lists have taken that are complete, in bytes.
+    lists_bytes: u64,
+    /// What the output becomes that is being filled.
+    filling: Option<RunKind>,
+    lists: PoolOutput<'s>,
+    tables: TableOutput<'s>,
+}
+
+impl<'s> TlsmOutput<'s> {
+    /// No outputs yet. When lists take `lists_bytes_max`, the next ones are files.
+    pub(crate) fn new(files: LevelFiles<'s>, lists: PoolOutput<'s>, lists_bytes_max: u64) -> TlsmOutput<'s> {
+        TlsmOutput { files, lists_bytes_max, lists_bytes: 0, filling: None, lists, tables: TableOutput::new(files) }
+    }
+
+    /// What the output becomes that is being filled, or the next one.
+    #[inline]
+    fn kind(&mut self) -> RunKind {
+        match self.filling {
+            Some(kind) => kind,
+            None => {
+                let is_list = self.lists_bytes < self.lists_bytes_max;
+                *self.filling.insert(if is_list { RunKind::List } else { RunKind::Table })
+            }
+        }
+    }
 }
 
 /// Outputs as lists.
@@ -103,40 +128,43 @@ impl RunOutput<Input<TlsmRun>> for TlsmOutput<'_> {
 
     #[inline]
     fn add(&mut self, source: &mut Input<TlsmRun>) -> Result<(), AddError<Error>> {
-        match self {
-            TlsmOutput::Lists(lists) => lists.add(source),
-            TlsmOutput::Tables(tables) => tables.add(source),
+        match self.kind() {
+            RunKind::List => self.lists.add(source),
+            RunKind::Table => self.tables.add(source),
         }
     }
 
     #[inline]
     fn bytes(&self) -> u64 {
-        match self {
-            TlsmOutput::Lists(output) => output.lists.bytes(),
-            TlsmOutput::Tables(tables) => RunOutput::<Input<TlsmRun>>::bytes(&**tables),
+        match self.filling {
+            None => 0,
+            Some(RunKind::List) => self.lists.lists.bytes(),
+            Some(RunKind::Table) => RunOutput::<Input<TlsmRun>>::bytes(&self.tables),
         }
     }
 
     fn cut(&mut self) -> Result<()> {
-        match self {
-            TlsmOutput::Lists(output) => output.lists.cut(),
-            TlsmOutput::Tables(tables) => RunOutput::<Input<TlsmRun>>::cut(&mut **tables),
+        match self.filling.take() {
+            None => Ok(()),
+            Some(RunKind::List) => {
+                self.lists_bytes += self.lists.lists.bytes();
+                self.lists.lists.cut()
+            }
+            Some(RunKind::Table) => RunOutput::<Input<TlsmRun>>::cut(&mut self.tables),
         }
     }
 
     fn finish(self) -> Result<Vec<Arc<TlsmRun>>> {
-        match self {
-            TlsmOutput::Lists(output) => output.lists.finish(),
-            TlsmOutput::Tables(tables) => {
-                let tables = RunOutput::<Input<TlsmRun>>::finish(*tables)?;
-                Ok(tables.into_iter().map(|table| Arc::new(TlsmRun::from(table))).collect())
-            }
-        }
+        let tables = RunOutput::<Input<TlsmRun>>::finish(self.tables)?;
+        let lists = self.lists.lists.finish();
+        let mut runs = lists.inspect_err(|_| tables.iter().for_each(|table| self.files.give_up(table)))?;
+        runs.extend(tables.into_iter().map(|table| Arc::new(TlsmRun::from(table))));
+        let order = &self.files.context.options.comparator;
+        runs.sort_by(|one, other| order.compare(&one.record().smallest_key, &other.record().smallest_key));
+        Ok(runs)
     }
 
     fn abandon(self) {
-        if let TlsmOutput::Tables(tables) = self {
-            RunOutput::<Input<TlsmRun>>::abandon(*tables);
-        }
+        RunOutput::<Input<TlsmRun>>::abandon(self.tables);
     }
 }

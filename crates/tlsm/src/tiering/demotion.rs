@@ -1,8 +1,9 @@
-//! Demotion: lists that have been in the pool for longest become table files of the same level (paper, IV-D, LRU).
+//! Demotion: lists become table files of the same level when they take more of the pool than they may (paper, IV-D).
 //!
 //! A list gives back its own extent, and the segments that no other list names. Where lists share all segments that is little: then the
 //! next one follows. Each demotion leaves one list less, so this ends.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,9 +17,9 @@ use crate::persistent_skiplist::run::TlsmRun;
 const FAR_PART: u64 = 8;
 
 impl Compactor {
-    /// Writes the oldest list to a file, if lists take more than they may. Returns whether it did.
+    /// Writes a list to a file, if lists take more than they may. Returns whether it did.
     pub(crate) fn demote_if_due(&self) -> Result<bool> {
-        if self.is_above_bound(self.state.own.fast_tier_bytes) { self.demote_oldest() } else { Ok(false) }
+        if self.is_above_bound(self.state.own.fast_tier_bytes) { self.demote() } else { Ok(false) }
     }
 
     /// Whether lists take so much more than they may that nothing should come before demotion.
@@ -31,10 +32,10 @@ impl Compactor {
         self.state.policy.is_bounded() && self.state.segments.bytes().taken_bytes() > bound_bytes
     }
 
-    /// Writes the oldest list that is free to a file. Returns whether it did. It takes nothing of what the disk keeps back: it would
+    /// Writes the first list that is free to a file. Returns whether it did. It takes nothing of what the disk keeps back: it would
     /// not come back, and no puts would be taken without it.
-    pub(crate) fn demote_oldest(&self) -> Result<bool> {
-        for (level, run) in self.lists_by_age() {
+    pub(crate) fn demote(&self) -> Result<bool> {
+        for (level, run) in self.lists_by_rank() {
             let picked = self.state.levels.plan_run_for(level, run.number(), PlanReason::Demotion);
             let Picked::Plan(plan) = picked else { continue };
             if !self.levels.unreadable.is_readable(&*run) {
@@ -48,12 +49,12 @@ impl Compactor {
         Ok(false)
     }
 
-    /// The lists of all levels, the oldest first.
-    fn lists_by_age(&self) -> Vec<(u8, Arc<TlsmRun>)> {
+    /// The lists of all levels, that first which leaves first.
+    fn lists_by_rank(&self) -> Vec<(u8, Arc<TlsmRun>)> {
         let version = self.state.levels.current();
         let lists = version.runs().filter(|(_, run)| !run.is_file());
         let mut lists: Vec<_> = lists.map(|(level, run)| (level, run.clone())).collect();
-        lists.sort_by_key(|(_, run)| run.record().created_unix_ns);
+        lists.sort_by_key(|(level, run)| Reverse(self.state.policy.rank(*level, run.record().created_unix_ns)));
         lists
     }
 }

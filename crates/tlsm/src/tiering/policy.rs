@@ -1,8 +1,10 @@
-//! [`Policy`]: whether an output becomes a list or a table file.
+//! [`Policy`]: which runs are lists, and which of them leaves the pool first.
+
+use std::cmp::Reverse;
 
 use slmdb_levels::{Plan, PlanReason, Run};
 
-use crate::options::{Promote, Tiering, TlsmOptions};
+use crate::options::{Tiering, TlsmOptions};
 use crate::persistent_skiplist::run::TlsmRun;
 
 /// What a run is.
@@ -14,23 +16,10 @@ pub(crate) enum RunKind {
     Table,
 }
 
-impl RunKind {
-    /// What this run is.
-    pub(crate) fn of(run: &TlsmRun) -> RunKind {
-        if run.is_file() { RunKind::Table } else { RunKind::List }
-    }
-}
-
-/// How much of the inputs is in the pool, or in files, in bytes.
-fn bytes_of(plan: &Plan<TlsmRun>, kind: RunKind) -> u64 {
-    plan.inputs().filter(|run| RunKind::of(run) == kind).map(|run| run.record().bytes).sum()
-}
-
 /// Decides what outputs become. It belongs to an opening, not to a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     tiering: Tiering,
-    promote: Promote,
     /// The store has a pool that keeps what is in it.
     has_pool: bool,
 }
@@ -38,7 +27,7 @@ pub(crate) struct Policy {
 impl Policy {
     /// That of an opening. `has_pool`: whether there is a pool that keeps what is in it. On `Dram` all runs are table files.
     pub(crate) fn new(options: &TlsmOptions, has_pool: bool) -> Policy {
-        Policy { tiering: options.tiering, promote: options.promote, has_pool }
+        Policy { tiering: options.tiering, has_pool }
     }
 
     /// What a flush makes.
@@ -50,7 +39,7 @@ impl Policy {
     pub(crate) fn may_be_list(&self, level: u8) -> bool {
         match self.tiering {
             _ if !self.has_pool => false,
-            Tiering::None | Tiering::Lru => true,
+            Tiering::None | Tiering::Upper | Tiering::Lru => true,
             Tiering::Leveled { last_in_pool } => level <= last_in_pool,
         }
     }
@@ -62,25 +51,29 @@ impl Policy {
 
     /// Whether lists leave as soon as they take more than they may.
     pub(crate) fn is_bounded(&self) -> bool {
-        self.has_pool && self.tiering == Tiering::Lru
+        self.has_pool && self.tiering.is_bounded()
     }
 
-    /// What the outputs of a plan become.
-    pub(crate) fn of_plan(&self, plan: &Plan<TlsmRun>) -> RunKind {
-        let is_list = match plan.reason() {
-            PlanReason::Demotion => false,
-            // It gives back where the run lies, and needs nothing elsewhere.
-            PlanReason::DiskSpace => false,
-            PlanReason::PoolSpace | PlanReason::Emptying => true,
-            _ => self.may_be_list(plan.to()) && (self.tiering != Tiering::Lru || self.promotes(plan)),
-        };
-        if is_list { RunKind::List } else { RunKind::Table }
+    /// How many bytes outputs of a plan may take as lists; the others become files. `unused_bytes`: how many [`Tiering::Upper`] has for
+    /// them.
+    pub(crate) fn lists_bytes_max(&self, plan: &Plan<TlsmRun>, unused_bytes: impl FnOnce() -> u64) -> u64 {
+        match plan.reason() {
+            // Of a run that stays where it lies nothing is needed elsewhere.
+            PlanReason::Demotion | PlanReason::DiskSpace => 0,
+            PlanReason::PoolSpace | PlanReason::Emptying => u64::MAX,
+            _ if !self.may_be_list(plan.to()) => 0,
+            PlanReason::Cleaning => u64::MAX,
+            // A file that is written later, or never, is no worse than one that is written now.
+            _ if self.tiering == Tiering::Upper => unused_bytes(),
+            _ => u64::MAX,
+        }
     }
 
-    /// Whether so much of the inputs is in the pool that the outputs should be. The paper makes lists of all outputs, and so pulls
-    /// up what has just left.
-    fn promotes(&self, plan: &Plan<TlsmRun>) -> bool {
-        self.promote == Promote::Always || bytes_of(plan, RunKind::List) >= bytes_of(plan, RunKind::Table)
+    /// Which list leaves first, by its level and the time when it was made: the one with the largest rank. Those of deeper levels are
+    /// needed for compactions least often.
+    pub(crate) fn rank(&self, level: u8, created_unix_ns: u64) -> (u8, Reverse<u64>) {
+        let depth = if self.tiering == Tiering::Lru { 0 } else { level };
+        (depth, Reverse(created_unix_ns))
     }
 
     /// Whether a run may go to this level as it is.
