@@ -5,6 +5,7 @@ mod destroy;
 pub(crate) mod device;
 mod engines;
 mod events;
+mod fixtures;
 mod forked;
 mod interface;
 mod moved;

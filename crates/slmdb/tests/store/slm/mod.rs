@@ -1,8 +1,6 @@
-//! What only SLM-DB has: its selection of files for compaction, the checkpoints of its index, and stores of its formats that
-//! are kept.
+//! What only SLM-DB has: its selection of files for compaction, and the checkpoints of its index.
 
 mod at_rest;
 mod candidates;
-mod fixtures;
 mod index_checkpoints;
 mod index_image;
