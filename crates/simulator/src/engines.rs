@@ -34,10 +34,11 @@ pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
         })),
         // (A segment has a unit at least, so where little is needed of one, all would be copied always.)
         EngineName::Tlsm => Some(Arc::new(TlsmOptions {
-            tiering: match (setup.is_paper, setup.compacts_twice) {
-                (true, _) => Tiering::None,
-                (false, true) => Tiering::Leveled { last_in_pool: 1 },
-                (false, false) => Tiering::Lru,
+            tiering: match (setup.is_paper, setup.compacts_twice, setup.is_dirty) {
+                (true, ..) => Tiering::None,
+                (false, true, _) => Tiering::Leveled { last_in_pool: 1 },
+                (false, false, true) => Tiering::Lru,
+                (false, false, false) => Tiering::Upper,
             },
             fast_tier_bytes: 512 << 10,
             segment_bytes: 64 << 10,

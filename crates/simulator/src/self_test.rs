@@ -105,7 +105,7 @@ pub fn sites(engine: EngineName, seeds: impl Iterator<Item = u64>) -> Vec<Known>
 
 /// Everything that is done to whole stores, with a first seed, a second, and so on.
 fn upkeeps(engine: EngineName) -> impl Iterator<Item = (Work, Setup, u64)> {
-    let of_seed = move |seed| upkeep::setups(engine, seed).into_iter().map(move |setup| (setup, seed));
+    let of_seed = move |seed| upkeep::setups(engine, seed).map(move |setup| (setup, seed));
     let of_setup = |(setup, seed)| upkeep::works(setup).map(move |work| (work, setup, seed));
     (1..).flat_map(of_seed).flat_map(of_setup)
 }

@@ -59,15 +59,21 @@ pub enum Damage {
 /// All that is done, and where that can be.
 pub fn works(setup: Setup) -> impl Iterator<Item = Work> {
     let damages = [Damage::None, Damage::Table, Damage::PoolIsGone, Damage::Pool];
-    let damages =
-        damages.into_iter().filter(move |damage| setup.has_pool || matches!(damage, Damage::None | Damage::Table));
+    // (All of TLSM is in its pool.)
+    let can_be = move |damage: &Damage| match damage {
+        Damage::None => true,
+        Damage::Table => setup.engine != EngineName::Tlsm || !setup.has_pool,
+        Damage::PoolIsGone | Damage::Pool => setup.has_pool,
+    };
+    let damages = damages.into_iter().filter(can_be);
     [Work::Copy, Work::Destroy].into_iter().chain(damages.map(Work::Repair))
 }
 
-/// A setup by chance on each kind of fast tier: memory, a device, a file.
-pub fn setups(engine: EngineName, seed: u64) -> [Setup; 3] {
+/// A setup by chance on each kind of fast tier: memory, a device, a file. (The device has too little for TLSM's lists.)
+pub fn setups(engine: EngineName, seed: u64) -> impl Iterator<Item = Setup> {
     let with_pool = |in_file| Setup { in_file, ..Setup::of_seed(engine, seed, true) };
-    [Setup::of_seed(engine, seed, false), with_pool(false), with_pool(true)]
+    let setups = [Setup::of_seed(engine, seed, false), with_pool(false), with_pool(true)];
+    setups.into_iter().filter(move |setup| engine != EngineName::Tlsm || setup.in_file == setup.has_pool)
 }
 
 /// How many images were checked.

@@ -68,9 +68,7 @@ fn the_layers_under_a_store_keep_their_own_promises() {
 #[test]
 fn a_crash_during_a_copy_a_repair_or_a_removal_leaves_a_way_on() {
     let mut all = upkeep::Counts::default();
-    // (Not of TLSM yet.)
-    let engines = engines::names().filter(|engine| *engine != EngineName::Tlsm);
-    for (engine, seed) in engines.flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
+    for (engine, seed) in engines::names().flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
         for setup in upkeep::setups(engine, seed) {
             for work in upkeep::works(setup) {
                 let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();

@@ -15,11 +15,6 @@ use slmdb_testkit::Step;
 
 use crate::budget;
 
-/// Those whose schedules are tried: not TLSM yet.
-fn engines() -> impl Iterator<Item = EngineName> {
-    engines::names().filter(|engine| *engine != EngineName::Tlsm)
-}
-
 /// Everything that a run of this plan did, as text.
 fn history(plan: &Plan) -> String {
     let (record, done) = record_workload(plan, &CallPaths::new()).unwrap();
@@ -34,7 +29,7 @@ fn explore(plan: &Plan, paths: &CallPaths, effort: Effort) -> Vec<Failure> {
 fn the_same_seed_gives_the_same_history_and_another_another() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..3 * budget() {
-        for (engine, has_pool) in engines().flat_map(|engine| [(engine, true), (engine, false)]) {
+        for (engine, has_pool) in engines::names().flat_map(|engine| [(engine, true), (engine, false)]) {
             let plan = Plan::of_seed(engine, seed, has_pool);
             let first = history(&plan);
             // On another thread of the system, which has begun nothing yet.
@@ -49,7 +44,7 @@ fn the_same_seed_gives_the_same_history_and_another_another() {
 
 #[test]
 fn schedules_and_crashes_together_leave_nothing_wrong() {
-    let kinds = engines().flat_map(|engine| [(engine, 100, 3, true), (engine, 200, 6, false)]);
+    let kinds = engines::names().flat_map(|engine| [(engine, 100, 3, true), (engine, 200, 6, false)]);
     for (engine, first, seeds, has_pool) in kinds {
         let effort = Effort { again_one_in: 200, ..Effort::default() };
         let explorer = Explorer::new(CallPaths::new(), effort);
@@ -67,7 +62,7 @@ fn schedules_and_crashes_together_leave_nothing_wrong() {
 /// A fence left out is noticed and the same crash alone shows it again.
 #[test]
 fn a_fence_left_out_is_noticed_and_its_crash_can_be_repeated() {
-    engines().for_each(a_fence_left_out_is_noticed);
+    engines::names().for_each(a_fence_left_out_is_noticed);
 }
 
 /// Why a store does not open. (Of some images the opening is recorded, too, and which opening tells of a failure depends on that.)
