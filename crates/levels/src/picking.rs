@@ -12,7 +12,7 @@
 //!   between one's that the other's fill.
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::depth::{LEVEL_LAST, LEVELS_MAX};
 use crate::levels::Levels;
@@ -322,6 +322,7 @@ impl<R: Run> Levels<R> {
             lower: inputs.lower,
             hull: inputs.hull,
             reason,
+            decided: OnceLock::new(),
         };
         plan.begin(jobs);
         plan

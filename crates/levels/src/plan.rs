@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use slmdb_engine::read::merge::common_prefix;
 use slmdb_order::KeyOrder;
@@ -128,6 +128,8 @@ pub struct Plan<R: Run> {
     pub(crate) output_bytes: u64,
     pub(crate) hull: Hull,
     pub(crate) reason: PlanReason,
+    /// See [`Plan::decide_once`].
+    pub(crate) decided: OnceLock<u64>,
 }
 
 impl<R: Run> Plan<R> {
@@ -164,6 +166,11 @@ impl<R: Run> Plan<R> {
     /// Why it was made.
     pub fn reason(&self) -> PlanReason {
         self.reason
+    }
+
+    /// Something that an engine decides of the outputs. The first answer stays, as the space that is asked for follows from it.
+    pub fn decide_once(&self, decide: impl FnOnce() -> u64) -> u64 {
+        *self.decided.get_or_init(decide)
     }
 
     /// The version that it was made for.

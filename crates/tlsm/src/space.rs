@@ -48,11 +48,12 @@ fn lists_bytes_max(totals: &Totals, memtables: u64, own: &TlsmOptions) -> u64 {
 
 /// What the pool keeps back so that one compaction can give space back: for an output of this length, and its list.
 pub(crate) fn kept_for_a_job_bytes(own: &TlsmOptions, run_bytes: u64) -> u64 {
-    if run_bytes == 0 {
-        return 0;
-    }
-    let output_bytes = run_bytes + run_bytes / LIST_PART + own.segment_bytes;
-    output_bytes.next_multiple_of(UNIT_BYTES)
+    if run_bytes == 0 { 0 } else { with_lists_bytes(own, run_bytes) }
+}
+
+/// What copies of so many bytes of entries take in segments, with lists of them.
+pub(crate) fn with_lists_bytes(own: &TlsmOptions, entries_bytes: u64) -> u64 {
+    (entries_bytes + entries_bytes / LIST_PART + own.segment_bytes).next_multiple_of(UNIT_BYTES)
 }
 
 /// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction. `Error::Full` if it is not there.

@@ -29,7 +29,7 @@ use crate::persistent_skiplist::job_lists::{JobLists, PoolJob};
 use crate::persistent_skiplist::pool_run::PoolRun;
 use crate::persistent_skiplist::run::TlsmRun;
 use crate::persistent_skiplist::segments::Segments;
-use crate::space::{kept_for_a_job_bytes, reserve};
+use crate::space::{kept_for_a_job_bytes, reserve, with_lists_bytes};
 use crate::tiering::policy::{Policy, RunKind};
 
 /// What TLSM keeps of an open store: the levels, and what lies in the pool of them.
@@ -44,6 +44,8 @@ pub(crate) struct TlsmState {
     memtable_bytes: u64,
     /// The pool has not all that it should keep back.
     lacks_reserve: AtomicBool,
+    /// No compaction that is due has space.
+    pub(crate) finds_no_space: AtomicBool,
     /// The segment that is being emptied.
     pub(crate) emptied: AtomicU64,
     /// Lists that were written to files, since the store was opened.
@@ -73,6 +75,7 @@ impl TlsmState {
             list_run_bytes: list_run_bytes(options),
             memtable_bytes: options.memtable_bytes,
             lacks_reserve: AtomicBool::new(false),
+            finds_no_space: AtomicBool::new(false),
             emptied: AtomicU64::new(0),
             demotions: AtomicU64::new(0),
             pool,
@@ -111,26 +114,34 @@ impl TlsmState {
         kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes)).max(part_bytes)
     }
 
-    /// When outputs of a plan have taken so many bytes as lists, the next ones become files. Where most of the inputs are lists, none
-    /// does, as on a full disk there is no space for any. Else lists that are deeper leave for them.
+    /// When outputs of a plan have taken so many bytes as lists, the next ones become files. It stays what it was at first.
     fn lists_bytes_max(&self, plan: &Plan<TlsmRun>) -> u64 {
-        self.policy.lists_bytes_max(plan, || {
-            let bytes_of = |runs: &mut dyn Iterator<Item = &Arc<TlsmRun>>| -> u64 {
-                runs.filter(|run| !run.is_file()).map(|run| run.record().bytes).sum()
-            };
-            let given_back_bytes = bytes_of(&mut plan.inputs());
-            if given_back_bytes >= plan.input_bytes() / 2 {
-                return u64::MAX;
-            }
-            if self.lacks_reserve() {
-                return 0;
-            }
-            let version = self.levels.current();
-            let deeper_bytes =
-                bytes_of(&mut version.runs().filter(|(level, _)| *level > plan.to()).map(|(_, run)| run));
-            let room_bytes = self.own.fast_tier_bytes.saturating_add(deeper_bytes + given_back_bytes);
-            room_bytes.saturating_sub(self.segments.bytes().taken_bytes() + self.list_output_bytes())
-        })
+        plan.decide_once(|| self.policy.lists_bytes_max(plan, || self.room_for(plan)))
+    }
+
+    /// How many bytes [`Tiering::Upper`](crate::Tiering::Upper) and the pool have for outputs of a plan. All that is to be had, if most
+    /// of the inputs are lists: these are pointed at, and on a full disk there is no space for a file.
+    fn room_for(&self, plan: &Plan<TlsmRun>) -> u64 {
+        let bytes_of = |runs: &mut dyn Iterator<Item = &Arc<TlsmRun>>| -> u64 {
+            runs.filter(|run| !run.is_file()).map(|run| run.record().bytes).sum()
+        };
+        let (input_bytes, given_back_bytes) = (plan.input_bytes(), bytes_of(&mut plan.inputs()));
+        let grown_bytes = self.pool.maximum_bytes().saturating_sub(self.pool.length_bytes());
+        let free_bytes = (grown_bytes + self.pool.free_bytes()).saturating_sub(self.pool.reserve_bytes());
+        let copied_bytes = input_bytes - given_back_bytes;
+        let has_room = copied_bytes == 0 || with_lists_bytes(&self.own, copied_bytes) <= free_bytes;
+        if given_back_bytes >= copied_bytes && has_room {
+            return u64::MAX;
+        }
+        if self.lacks_reserve() {
+            return 0;
+        }
+        let version = self.levels.current();
+        let deeper_bytes = bytes_of(&mut version.runs().filter(|(level, _)| *level > plan.to()).map(|(_, run)| run));
+        // Lists that are deeper leave for them, and inputs go.
+        let wanted_bytes = self.own.fast_tier_bytes.saturating_add(deeper_bytes + given_back_bytes);
+        let room_bytes = wanted_bytes.saturating_sub(self.segments.bytes().taken_bytes()).min(free_bytes);
+        room_bytes.saturating_sub(with_lists_bytes(&self.own, self.list_output_bytes()))
     }
 
     /// Whether the pool has not all that it should keep back.
@@ -220,7 +231,7 @@ impl LevelsState for TlsmState {
             PoolJob { claim: self.claim(plan), given: None, fills_open_segment: plan.reason() == PlanReason::Emptying };
         let lists = JobLists::new(files.context, files.numbers, self, job);
         let lists = PoolOutput::new(lists, Copying::new(copied, &self.segments));
-        TlsmOutput::new(files, lists, self.lists_bytes_max(plan))
+        TlsmOutput::new(files, lists, self.lists_bytes_max(plan), (self.list_output_bytes(), self.output_bytes(plan)))
     }
 
     fn give_up(&self, files: LevelFiles<'_>, run: &TlsmRun) {
@@ -244,7 +255,7 @@ impl LevelsState for TlsmState {
     }
 
     fn file_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
-        plan.input_bytes().saturating_sub(self.lists_bytes_max(plan))
+        if self.lists_bytes_max(plan) == u64::MAX { 0 } else { plan.input_bytes() }
     }
 
     /// What was kept back is whole before anything else takes of the pool.
@@ -253,6 +264,8 @@ impl LevelsState for TlsmState {
             let what = "keep what deletes, and compactions that give space back, may take of the pool";
             return Err(Error::Full { path: self.pool.path().to_owned(), what: what.into() });
         }
+        // Unless it finds out otherwise.
+        self.finds_no_space.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -270,11 +283,9 @@ impl LevelsState for TlsmState {
     }
 
     fn output_bytes(&self, plan: &Plan<TlsmRun>) -> u64 {
-        let table_bytes = self.output_bytes.load(Ordering::Relaxed);
         match self.lists_bytes_max(plan) {
-            0 => table_bytes,
             u64::MAX => self.list_output_bytes(),
-            _ => self.list_output_bytes().min(table_bytes),
+            _ => self.output_bytes.load(Ordering::Relaxed),
         }
     }
 

@@ -52,8 +52,7 @@ impl Tier for TlsmTier {
     type Cursor = TlsmCursor;
 
     fn new(store: &Arc<Parts>, state: &Arc<TlsmState>) -> TlsmTier {
-        let pace =
-            Arc::new(LevelsPace { store: store.clone(), state: state.clone(), finds_no_space: Default::default() });
+        let pace = Arc::new(LevelsPace { store: store.clone(), state: state.clone() });
         TlsmTier {
             store: store.clone(),
             state: state.clone(),

@@ -330,7 +330,7 @@ fn deletes_in_a_full_pool(segment_live_min: f64, value_bytes_max: u64) {
 fn a_pool_that_is_smaller_than_lists_may_take_is_used() {
     let env = MemoryEnv::new();
     let mut options = options(&env);
-    let own = TlsmOptions { fast_tier_bytes: 1 << 30, level_base_bytes: 256 << 10, ..options.own() };
+    let own = TlsmOptions { fast_tier_bytes: u64::MAX, level_base_bytes: 256 << 10, ..options.own() };
     options.own = Some(Arc::new(own));
     (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 256 << 10);
     (options.pool_initial_bytes, options.pool_maximum_bytes) = (4 << 20, 6 << 20);
@@ -339,4 +339,25 @@ fn a_pool_that_is_smaller_than_lists_may_take_is_used() {
     let in_pool: u64 = stats.levels.iter().map(|level| level.bytes_in_pool).sum();
     println!("{in_pool} in the pool, {} taken, {} demotions", stats.fast_tier_bytes, stats.demotions);
     assert!(in_pool > options.pool_maximum_bytes / 4, "{in_pool}");
+}
+
+/// (A merge that found no space in the pool was tried as lists for ever, though files had space, and level 0 grew.)
+#[test]
+fn what_is_too_much_for_the_pool_goes_to_files() {
+    let env = MemoryEnv::new();
+    let mut options = options(&env);
+    let own = TlsmOptions {
+        fast_tier_bytes: 1 << 30,
+        level_base_bytes: 2 << 20,
+        level_zero_runs: 4,
+        run_bytes: 1 << 20,
+        ..options.own()
+    };
+    options.own = Some(Arc::new(own));
+    (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 1 << 20);
+    (options.pool_initial_bytes, options.pool_maximum_bytes) = (3 << 20, 4 << 20);
+    options.compression = Compression::None;
+    let stats = after_overwrites(&options);
+    println!("{:?}", stats.levels);
+    assert!(stats.levels[0].runs < 8, "{:?}", stats.levels);
 }

@@ -33,7 +33,7 @@ impl Compactor {
             return Ok(false);
         }
         let cleaned = self.clean();
-        if matches!(cleaned, Ok(false)) {
+        if !matches!(cleaned, Ok(true)) {
             self.cleaned_in_vain_at.store(changes, Ordering::Relaxed);
         }
         cleaned

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
@@ -28,6 +28,8 @@ pub(crate) struct Compactor {
     pub(crate) state: Arc<TlsmState>,
     pub(crate) levels: LevelJobs<TlsmState>,
     pace: Arc<LevelsPace>,
+    /// How many threads look for what is due, or do it.
+    compacting: AtomicUsize,
     /// What [`Segments::changes`](crate::persistent_skiplist::segments::Segments::changes) was when no list was worth cleaning.
     pub(super) cleaned_in_vain_at: AtomicU64,
     /// What [`Segments::returned`](crate::persistent_skiplist::segments::Segments::returned) was when the reserve was filled again.
@@ -42,7 +44,16 @@ impl Compactor {
         let of_levels = pace.clone();
         let levels = LevelJobs::new(store.clone(), state.clone(), move |done| of_levels.compacted(done));
         let (cleaned_in_vain_at, noted_returned) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        Compactor { store, state, levels, pace, cleaned_in_vain_at, noted_returned, emptying: Mutex::new(()) }
+        Compactor {
+            store,
+            state,
+            levels,
+            pace,
+            compacting: AtomicUsize::new(0),
+            cleaned_in_vain_at,
+            noted_returned,
+            emptying: Mutex::new(()),
+        }
     }
 
     /// A thread's loop, until the store closes or fails.
@@ -50,11 +61,7 @@ impl Compactor {
         let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None if self.is_manual() => Ok(false),
-            None => {
-                let compacted = self.compact_what_is_due();
-                self.pace.set_finds_no_space(matches!(compacted, Err(Error::Full { .. })));
-                compacted
-            }
+            None => self.compact_alone_or_beside_others(),
         };
         self.store.run_compactions(&self.state.compactions, compact, || {
             self.levels.look_for_unpinned();
@@ -66,6 +73,18 @@ impl Compactor {
 
     fn is_manual(&self) -> bool {
         self.store.context.options.compaction.policy == CompactionPolicy::Manual
+    }
+
+    /// Compacts what is due, and notes if no thread does because there is no space: then no writer has to wait for them.
+    fn compact_alone_or_beside_others(&self) -> Result<bool> {
+        self.compacting.fetch_add(1, Ordering::Relaxed);
+        let compacted = self.compact_what_is_due();
+        let was_alone = self.compacting.fetch_sub(1, Ordering::Relaxed) == 1;
+        if was_alone && matches!(compacted, Err(Error::Full { .. })) {
+            self.state.finds_no_space.store(true, Ordering::Relaxed);
+            self.pace.set();
+        }
+        compacted
     }
 
     /// Levels come first: what they move down leaves less to clean and to demote. But where lists take much more than they may, or

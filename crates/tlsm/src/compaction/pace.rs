@@ -5,7 +5,7 @@
 //! half the rate at which compactions empty level 0 where it has three times what it may have.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use slmdb_engine::stall::pacing::multiple;
 use slmdb_engine::store::flush::FlushedFile;
@@ -22,8 +22,6 @@ const PACE: &[(f64, f64)] = &[(0.5, 4.0), (1.0, 1.2), (1.5, 1.0), (2.0, 0.5), (4
 pub(crate) struct LevelsPace {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<TlsmState>,
-    /// The last look for a compaction found no space for one.
-    pub(crate) finds_no_space: AtomicBool,
 }
 
 impl LevelsPace {
@@ -42,17 +40,10 @@ impl LevelsPace {
         self.set();
     }
 
-    /// Notes whether there was no space for a compaction that is due.
-    pub(crate) fn set_finds_no_space(&self, finds_no_space: bool) {
-        if self.finds_no_space.swap(finds_no_space, Ordering::Relaxed) != finds_no_space {
-            self.set();
-        }
-    }
-
     /// Sets how far writers are slowed. Waits for nobody.
     pub(crate) fn set(&self) {
         // Where compactions wait for space, no writer has to wait for compactions.
-        let wait_for_space = self.state.lacks_reserve() || self.finds_no_space.load(Ordering::Relaxed);
+        let wait_for_space = self.state.lacks_reserve() || self.state.finds_no_space.load(Ordering::Relaxed);
         let debt = if wait_for_space { 0.0 } else { self.state.levels.debt().fullest - 1.0 };
         // Level 0 goes down as a whole, so no thread is idle that could help.
         self.store.set_compaction_pace(multiple(PACE, debt), 1, 1);

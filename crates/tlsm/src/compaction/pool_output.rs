@@ -23,6 +23,8 @@ pub(crate) struct TlsmOutput<'s> {
     lists_bytes_max: u64,
     /// What lists have taken that are complete, in bytes.
     lists_bytes: u64,
+    /// How long a list should be, and an output of the plan, in bytes.
+    lengths_bytes: (u64, u64),
     /// What the output becomes that is being filled.
     filling: Option<RunKind>,
     lists: PoolOutput<'s>,
@@ -30,9 +32,16 @@ pub(crate) struct TlsmOutput<'s> {
 }
 
 impl<'s> TlsmOutput<'s> {
-    /// No outputs yet. When lists take `lists_bytes_max`, the next ones are files.
-    pub(crate) fn new(files: LevelFiles<'s>, lists: PoolOutput<'s>, lists_bytes_max: u64) -> TlsmOutput<'s> {
-        TlsmOutput { files, lists_bytes_max, lists_bytes: 0, filling: None, lists, tables: TableOutput::new(files) }
+    /// No outputs yet. When lists take `lists_bytes_max`, the next ones are files. `lengths_bytes`: how long a list should be, and where
+    /// the merge cuts outputs.
+    pub(crate) fn new(
+        files: LevelFiles<'s>,
+        lists: PoolOutput<'s>,
+        lists_bytes_max: u64,
+        lengths_bytes: (u64, u64),
+    ) -> TlsmOutput<'s> {
+        let tables = TableOutput::new(files);
+        TlsmOutput { files, lists_bytes_max, lists_bytes: 0, lengths_bytes, filling: None, lists, tables }
     }
 
     /// What the output becomes that is being filled, or the next one.
@@ -138,7 +147,10 @@ impl RunOutput<Input<TlsmRun>> for TlsmOutput<'_> {
     fn bytes(&self) -> u64 {
         match self.filling {
             None => 0,
-            Some(RunKind::List) => self.lists.lists.bytes(),
+            Some(RunKind::List) => {
+                let (list_bytes, cut_bytes) = self.lengths_bytes;
+                self.lists.lists.bytes().saturating_mul(cut_bytes) / list_bytes.max(1)
+            }
             Some(RunKind::Table) => RunOutput::<Input<TlsmRun>>::bytes(&self.tables),
         }
     }

@@ -25,7 +25,7 @@ impl Compactor {
     /// Whether lists take so much more than they may that nothing should come before demotion.
     pub(crate) fn is_far_above_bound(&self) -> bool {
         let bound_bytes = self.state.own.fast_tier_bytes;
-        self.is_above_bound(bound_bytes + bound_bytes / FAR_PART)
+        self.is_above_bound(bound_bytes.saturating_add(bound_bytes / FAR_PART))
     }
 
     fn is_above_bound(&self, bound_bytes: u64) -> bool {
