@@ -299,8 +299,8 @@ const FIGURES: &[Figure] = &[
         plots: &[WRITE, READ],
         said: "The paper's pictures have no numbers in its text: no tiering is best, LRU is as good until the 8 GB of \
                its fast tier are full, leveled is worst. Beside them is our default, the upper levels in as much of \
-               the pool as LRU has. Files are in the page cache here unless \
-               memory is limited, so that reads of them wait for no device.",
+               the pool as LRU has. Files are in the page cache here unless memory is limited, so that reads of them \
+               wait for no device.",
     },
     Figure {
         title: "Figure 5e to 5h: the size of values",

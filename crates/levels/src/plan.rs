@@ -168,7 +168,7 @@ impl<R: Run> Plan<R> {
         self.reason
     }
 
-    /// Something that an engine decides of the outputs. The first answer stays, as the space that is asked for follows from it.
+    /// A number that an engine decides on for the outputs. The first answer stays: space was asked for by it.
     pub fn decide_once(&self, decide: impl FnOnce() -> u64) -> u64 {
         *self.decided.get_or_init(decide)
     }

@@ -114,7 +114,8 @@ impl TlsmState {
         kept_for_a_job_bytes(&self.own, self.list_output_bytes().min(all_bytes)).max(part_bytes)
     }
 
-    /// When outputs of a plan have taken so many bytes as lists, the next ones become files. It stays what it was at first.
+    /// When outputs of a plan have taken so many bytes as lists, the next ones become files; `u64::MAX`: none does. It stays what it was
+    /// at first.
     fn lists_bytes_max(&self, plan: &Plan<TlsmRun>) -> u64 {
         plan.decide_once(|| self.policy.lists_bytes_max(plan, || self.room_for(plan)))
     }

@@ -177,6 +177,22 @@ fn lists_that_leave_the_pool_are_counted() {
     }
 }
 
+/// Options with lists of several units.
+fn with_long_lists(env: &MemoryEnv, own: TlsmOptions) -> Options {
+    let mut options = options(env);
+    let of_these: TlsmOptions = options.own();
+    let (segment_bytes, level_growth) = (of_these.segment_bytes, of_these.level_growth);
+    options.own = Some(Arc::new(TlsmOptions { segment_bytes, level_growth, ..own }));
+    (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 256 << 10);
+    options.compression = Compression::None;
+    options
+}
+
+/// With level 1 of 256 KiB, and not much on level 0.
+fn small_levels(tiering: Tiering, fast_tier_bytes: u64) -> TlsmOptions {
+    TlsmOptions { tiering, fast_tier_bytes, level_base_bytes: 256 << 10, level_zero_runs: 2, ..TlsmOptions::default() }
+}
+
 /// The statistics of a store at rest in which 20,000 keys were put and then overwritten twice, at random.
 fn after_overwrites(options: &Options) -> Stats {
     let engine = (slmdb_tlsm::KIND.open)(options, Path::new("/db"), None).unwrap();
@@ -191,25 +207,17 @@ fn after_overwrites(options: &Options) -> Stats {
     stats
 }
 
+fn bytes_in_pool(stats: &Stats) -> u64 {
+    stats.levels.iter().map(|level| level.bytes_in_pool).sum()
+}
+
 /// (Outputs became files whenever most of their inputs were, and the fast tier stayed nearly empty.)
 #[test]
 fn a_fast_tier_that_is_smaller_than_the_data_is_used() {
     for tiering in [Tiering::Upper, Tiering::Lru] {
-        let env = MemoryEnv::new();
-        let mut options = options(&env);
         let fast_tier_bytes = 4 << 20;
-        let own = TlsmOptions { tiering, fast_tier_bytes, level_base_bytes: 256 << 10, ..options.own() };
-        options.own = Some(Arc::new(own));
-        (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 256 << 10);
-        options.compression = Compression::None;
-        let stats = after_overwrites(&options);
-        let taken_bytes = stats.fast_tier_bytes;
-        let in_pool: u64 = stats.levels.iter().map(|level| level.bytes_in_pool).sum();
-        println!(
-            "{} lists {} segments; {tiering:?}: {taken_bytes} taken, {in_pool} of {:?} in the pool",
-            stats.fast_tier_node_bytes, stats.fast_tier_key_segment_bytes, stats.levels
-        );
-        assert!(in_pool > fast_tier_bytes * 2 / 5, "{tiering:?}: {in_pool} of {taken_bytes}");
+        let stats = after_overwrites(&with_long_lists(&MemoryEnv::new(), small_levels(tiering, fast_tier_bytes)));
+        assert!(bytes_in_pool(&stats) > fast_tier_bytes * 2 / 5, "{tiering:?}: {:?}", stats.levels);
     }
 }
 
@@ -325,39 +333,41 @@ fn deletes_in_a_full_pool(segment_live_min: f64, value_bytes_max: u64) {
     engine.close().unwrap();
 }
 
-/// (Compactions rested, as they found no space in the pool, and writers waited for them, for a minute and longer.)
-#[test]
-fn a_pool_that_is_smaller_than_lists_may_take_is_used() {
-    let env = MemoryEnv::new();
-    let mut options = options(&env);
-    let own = TlsmOptions { fast_tier_bytes: u64::MAX, level_base_bytes: 256 << 10, ..options.own() };
-    options.own = Some(Arc::new(own));
-    (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 256 << 10);
-    (options.pool_initial_bytes, options.pool_maximum_bytes) = (4 << 20, 6 << 20);
-    options.compression = Compression::None;
-    let stats = after_overwrites(&options);
-    let in_pool: u64 = stats.levels.iter().map(|level| level.bytes_in_pool).sum();
-    println!("{in_pool} in the pool, {} taken, {} demotions", stats.fast_tier_bytes, stats.demotions);
-    assert!(in_pool > options.pool_maximum_bytes / 4, "{in_pool}");
+/// With a pool that ends at 6 MiB.
+fn with_a_short_pool(tiering: Tiering, fast_tier_bytes: u64) -> Options {
+    let options = with_long_lists(&MemoryEnv::new(), small_levels(tiering, fast_tier_bytes));
+    Options { pool_initial_bytes: 4 << 20, pool_maximum_bytes: 6 << 20, ..options }
 }
 
-/// (A merge that found no space in the pool was tried as lists for ever, though files had space, and level 0 grew.)
+/// (A bound near the largest number ended the store: an eighth was added to it.)
+#[test]
+fn a_pool_that_is_smaller_than_lists_may_take_is_used() {
+    let options = with_a_short_pool(Tiering::Upper, u64::MAX);
+    let stats = after_overwrites(&options);
+    assert!(bytes_in_pool(&stats) > options.pool_maximum_bytes / 4, "{:?}", stats.levels);
+}
+
+/// (They paused 25 times as often: compactions rested, as they had found no space in the pool, and level 0 stayed too full.) A pause
+/// lasts a step of this machine's clock.
+#[test]
+fn writers_do_not_wait_for_compactions_that_find_no_space() {
+    let stalls = after_overwrites(&with_a_short_pool(Tiering::Lru, 1 << 30)).stalls;
+    assert!(stalls.compaction_us < 8_000, "{stalls:?}");
+}
+
+/// (A merge that found no space in the pool was tried as lists for ever, though files had space, and level 0 grew to 17 runs.)
 #[test]
 fn what_is_too_much_for_the_pool_goes_to_files() {
-    let env = MemoryEnv::new();
-    let mut options = options(&env);
     let own = TlsmOptions {
         fast_tier_bytes: 1 << 30,
         level_base_bytes: 2 << 20,
         level_zero_runs: 4,
         run_bytes: 1 << 20,
-        ..options.own()
+        ..TlsmOptions::default()
     };
-    options.own = Some(Arc::new(own));
-    (options.memtable_bytes, options.compaction.table_file_bytes) = (128 << 10, 1 << 20);
+    let mut options = with_long_lists(&MemoryEnv::new(), own);
+    options.compaction.table_file_bytes = 1 << 20;
     (options.pool_initial_bytes, options.pool_maximum_bytes) = (3 << 20, 4 << 20);
-    options.compression = Compression::None;
     let stats = after_overwrites(&options);
-    println!("{:?}", stats.levels);
     assert!(stats.levels[0].runs < 8, "{:?}", stats.levels);
 }

@@ -61,7 +61,7 @@ impl Compactor {
         let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None if self.is_manual() => Ok(false),
-            None => self.compact_alone_or_beside_others(),
+            None => self.compact_or_note_no_space(),
         };
         self.store.run_compactions(&self.state.compactions, compact, || {
             self.levels.look_for_unpinned();
@@ -75,8 +75,8 @@ impl Compactor {
         self.store.context.options.compaction.policy == CompactionPolicy::Manual
     }
 
-    /// Compacts what is due, and notes if no thread does because there is no space: then no writer has to wait for them.
-    fn compact_alone_or_beside_others(&self) -> Result<bool> {
+    /// Compacts what is due. Notes it if no thread does, because there is no space: then writers are not slowed.
+    fn compact_or_note_no_space(&self) -> Result<bool> {
         self.compacting.fetch_add(1, Ordering::Relaxed);
         let compacted = self.compact_what_is_due();
         let was_alone = self.compacting.fetch_sub(1, Ordering::Relaxed) == 1;

@@ -22,7 +22,7 @@ impl Compactor {
         if self.is_above_bound(self.state.own.fast_tier_bytes) { self.demote() } else { Ok(false) }
     }
 
-    /// Whether lists take so much more than they may that nothing should come before demotion.
+    /// Whether lists take so much more than they may that levels have to wait.
     pub(crate) fn is_far_above_bound(&self) -> bool {
         let bound_bytes = self.state.own.fast_tier_bytes;
         self.is_above_bound(bound_bytes.saturating_add(bound_bytes / FAR_PART))

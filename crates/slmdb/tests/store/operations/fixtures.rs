@@ -4,7 +4,9 @@
 //! Until the format is released, a change of it makes them anew:
 //!
 //! ```text
-//! SLMDB_MAKE_FIXTURES=yes cargo test -p slmdb --test store -- --test-threads 1 fixtures every_other
+//! for engine in slm lab tlsm; do
+//!   SLMDB_TEST_ENGINE=$engine SLMDB_MAKE_FIXTURES=yes cargo test -p slmdb --test store fixtures
+//! done
 //! ```
 //!
 //! A fixture is a directory: `db/` with the store's files; `pool`, if it has one, as [`Pieces`] (a pool is nearly all
