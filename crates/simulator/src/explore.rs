@@ -5,6 +5,7 @@
 //! no opening came before, others by chance; and some of these a third time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -385,7 +386,8 @@ fn watch() {
         std::thread::sleep(LOOK);
         let under_way = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, what)) = under_way.values().find(|(began, _)| began.elapsed() > PATIENCE) {
-            eprintln!("hangs: {what}");
+            // (What a test prints with `eprintln` is kept back until it ends.)
+            let _ = writeln!(std::io::stderr(), "hangs: {what}");
             std::process::abort();
         }
     }

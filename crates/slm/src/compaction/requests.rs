@@ -52,7 +52,7 @@ impl Compactor {
     }
 
     /// Sees to it that deletes in a range may be dropped.
-    /// LOCKS: index checkpoint, indexing, catalog; compactions
+    /// LOCKS: index checkpoint, memtables, indexing (tried), catalog; compactions
     fn make_garbage_of_deletes(&self, request: &ManualCompaction) -> Result<()> {
         let is_stopped = || self.state.compactions.is_stopping();
         let fail = |error: &Error| self.store.context.fail(error.clone());

@@ -119,7 +119,7 @@ impl IndexCheckpointer {
     /// Takes a checkpoint; it is durable on return. `false` if `is_stopped` said so meanwhile, or if the index has what
     /// the MANIFEST never will (INV-16). After an error there is no checkpoint; the next opening removes what is left
     /// of it.
-    /// LOCKS: index checkpoint (held), catalog; indexing; catalog
+    /// LOCKS: index checkpoint (held), catalog; memtables, indexing (tried); catalog
     fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
         let began_ns = self.store.context.env.monotonic_ns();
         let entries_since = self.state.checkpoints.entries_since.load(Ordering::Relaxed);
@@ -147,11 +147,20 @@ impl IndexCheckpointer {
         let Some(record) = written? else { return Ok(false) };
         self.store.context.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
-        // All that the scan has seen is in the MANIFEST after this, unless a job failed or gave up.
-        let index_is_ahead = *self.state.index.indexing.lock();
+        // All that the scan has seen is in the MANIFEST after this, unless a job failed or gave up. A job that waits for space may
+        // do so without end.
+        let look = || Ok(self.state.index.indexing.try_lock().map(|ahead| *ahead));
+        let looked = self.store.writes.take_from_jobs(look);
         if self.store.context.has_failed() {
             return Ok(false);
         }
+        let index_is_ahead = match looked {
+            Err(error) if error.may_be_tried_again() => {
+                self.store.context.env.remove_file(&path)?;
+                return Err(error);
+            }
+            looked => looked?,
+        };
         if index_is_ahead {
             self.store.context.env.remove_file(&path)?;
             return Ok(false);

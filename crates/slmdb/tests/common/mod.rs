@@ -2,6 +2,7 @@
 #![allow(dead_code)] // every test file uses its own part of it
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -428,6 +429,12 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
+/// Ends the process, and says why. (What a test prints is kept back until it ends, and this one does not.)
+pub fn abort_with(why: &str) -> ! {
+    let _ = writeln!(std::io::stderr(), "{why}");
+    std::process::abort();
+}
+
 /// Ends the process when nothing has moved for too long: threads that wait for ever can't be ended otherwise.
 pub fn watched<T>(context: &str, moves: &AtomicU64, run: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
@@ -440,8 +447,7 @@ pub fn watched<T>(context: &str, moves: &AtomicU64, run: impl FnOnce() -> T) -> 
                 if now != last.0 {
                     last = (now, Instant::now());
                 } else if last.1.elapsed() > STUCK_AFTER {
-                    eprintln!("{context}: nothing has moved for {STUCK_AFTER:?}");
-                    std::process::abort();
+                    abort_with(&format!("{context}: nothing has moved for {STUCK_AFTER:?}"));
                 }
             }
         });

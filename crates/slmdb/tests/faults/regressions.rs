@@ -1,9 +1,11 @@
 //! Bugs that these tests have found, each by name.
 
+use std::sync::atomic::AtomicU64;
+
 use slmdb::ErrorKind;
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
-use crate::common::{assert_verified, contents};
+use crate::common::{assert_verified, contents, no_compaction, watched};
 use crate::workload::{self, End, STORE, Store};
 
 /// Found by a failed sync of the directory, for good, on a device: the second opening saw the MANIFEST of the first, which was not
@@ -134,5 +136,33 @@ fn a_flush_that_a_kill_cut_short_is_no_damage() {
         let db = store.options(&left).read_only(true).open(STORE).unwrap();
         assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"2"[..]));
         assert_verified(&db, &format!("{store:?}, {passed}"));
+    }
+}
+
+/// Found by a disk that is full for good: a compaction had moved keys, and its record found no space. It waited for that, and held
+/// what an index checkpoint needs. Whoever asked for a compaction meanwhile, and had deletes to cover, waited for both without end.
+#[test]
+fn compact_range_does_not_wait_for_a_job_that_waits_for_space() {
+    for store in [Store::Dram, Store::Device] {
+        let env = store.machine();
+        let db = store.options(&env).compaction(no_compaction()).open(STORE).unwrap();
+        for number in 0..40 {
+            db.put(format!("key{:02}", number % 10), [number; 90]).unwrap();
+            db.delete(format!("key{:02}", (number + 5) % 10)).unwrap();
+        }
+        db.flush().unwrap();
+        let before = contents(&db).unwrap();
+        env.fail_next("allocate /db/MANIFEST", Failure::Full, Repeat::ForGood);
+        for attempt in 0..3 {
+            let compacted =
+                watched(&format!("{store:?}, {attempt}"), &AtomicU64::new(0), || db.compact_range::<&[u8]>(..));
+            // (Where nothing is left to do, it has done that.)
+            compacted.unwrap_or_else(|error| assert_eq!(error.kind(), ErrorKind::Full, "{store:?}, {attempt}"));
+            assert!(contents(&db).unwrap() == before, "{store:?}, {attempt}");
+        }
+        env.clear_failures();
+        db.compact_range::<&[u8]>(..).unwrap();
+        assert!(contents(&db).unwrap() == before, "{store:?}");
+        assert_verified(&db, &format!("{store:?}"));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use slmdb::EngineName;
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
-use crate::common::{SetAtEnd, budget, engine};
+use crate::common::{SetAtEnd, abort_with, budget, engine};
 use crate::workload::{self, End, Store};
 
 /// How many workloads run at a time: many of them sleep, because they wait for space.
@@ -50,12 +50,10 @@ impl Watch {
             for turn in &self.turns {
                 let Some(turn) = &*turn.lock().unwrap() else { continue };
                 if turn.began.elapsed() > STUCK_AFTER {
-                    eprintln!("{}: no end after {STUCK_AFTER:?}; its last operations:", turn.context);
                     let operations = turn.env.operations();
-                    for line in &operations[operations.len().saturating_sub(OPERATIONS_TOLD)..] {
-                        eprintln!("    {line}");
-                    }
-                    std::process::abort();
+                    let last = operations[operations.len().saturating_sub(OPERATIONS_TOLD)..].join("\n    ");
+                    let context = &turn.context;
+                    abort_with(&format!("{context}: no end after {STUCK_AFTER:?}; its last operations:\n    {last}"));
                 }
             }
         }

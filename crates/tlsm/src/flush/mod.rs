@@ -99,12 +99,14 @@ impl Flush {
             flushed_through: Some(immutable.last_sequence),
             ..edit_of(&change)
         };
-        let agreement = self.state.commit.lock();
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
-        let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
+        // (Whoever else waits for the lock is not kept waiting for space.)
+        let commit = || {
+            let _agreement = self.state.commit.lock();
+            self.store.catalog.commit(|state| numbered(state, edit.clone()))?;
+            self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))
+        };
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
-        drop(agreement);
         runs.iter().for_each(|run| self.store.catalog.numbers.end(run.number()));
         let sum = |of: fn(&RunRecord) -> u64| runs.iter().map(|run| of(run.record())).sum();
         Ok(runs.first().map(|first| FlushedFile {
