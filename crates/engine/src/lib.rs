@@ -87,6 +87,8 @@ impl Capabilities {
     /// An index has the place of each entry: one block a get, none for a look, cursors in order.
     pub const INDEXED: Capabilities =
         Capabilities { files_per_get: Some(1), looks_read_files: false, cursors_are_slow: false };
+    /// An index without an order has the place of each entry: one block a get, none for a look, cursors that search all files.
+    pub const HASHED: Capabilities = Capabilities { cursors_are_slow: true, ..Capabilities::INDEXED };
     /// Levels are searched one after the other.
     pub const LEVELED: Capabilities =
         Capabilities { files_per_get: None, looks_read_files: true, cursors_are_slow: false };

@@ -31,6 +31,13 @@ impl AdvancedOptions {
         self
     }
 
+    /// What ChameleonDB alone looks at: how many shards its index has. Another engine's store ignores it.
+    #[cfg(feature = "chameleon")]
+    pub fn chameleon(mut self, chameleon: slmdb_chameleon::ChameleonOptions) -> AdvancedOptions {
+        self.0.own = Some(std::sync::Arc::new(chameleon));
+        self
+    }
+
     /// What LAB-DB alone looks at: the sizes of its levels. Another engine's store ignores it.
     #[cfg(feature = "lab")]
     pub fn lab(mut self, lab: slmdb_lab::LabOptions) -> AdvancedOptions {

@@ -14,6 +14,8 @@ pub const ENGINES: &[&EngineKind] = &[
     &slmdb_lab::KIND,
     #[cfg(feature = "tlsm")]
     &slmdb_tlsm::KIND,
+    #[cfg(feature = "chameleon")]
+    &slmdb_chameleon::KIND,
 ];
 
 /// The names of these.

@@ -56,6 +56,8 @@ pub use cursor::Cursor;
 pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
+#[cfg(feature = "chameleon")]
+pub use slmdb_chameleon::ChameleonOptions;
 pub use slmdb_engine::{
     Approximate, Capabilities, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator,
     Compression, Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION,

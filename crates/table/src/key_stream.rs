@@ -90,9 +90,14 @@ impl KeyStream {
                 behind = middle;
             }
         }
-        (self.next_chunk, self.open, self.last) = (before, None, None);
-        self.passed = (before == 0).then_some((0, 0));
+        self.seek_chunk(before);
         Ok(())
+    }
+
+    /// Goes before the first entry of a chunk. Reads nothing.
+    pub fn seek_chunk(&mut self, number: usize) {
+        (self.next_chunk, self.open, self.last) = (number, None, None);
+        self.passed = (number == 0).then_some((0, 0));
     }
 
     /// The entry that the stream is at: none before the first [`KeyStream::advance`], nor at the end.
@@ -102,6 +107,13 @@ impl KeyStream {
         let (key, kind) = at.as_ref()?;
         let key = chunk.content.as_slice().get(key.clone())?;
         Some(KeyEntry { key, sequence: position.sequence, kind: *kind, place: position.place })
+    }
+
+    /// How many entries the table has before the one that the stream is at.
+    pub fn ordinal(&self) -> Option<u64> {
+        let OpenChunk { position, at, .. } = self.open.as_ref()?;
+        let (through, _) = self.passed.filter(|_| at.is_some())?;
+        through.checked_sub(u64::from(position.entries_left()) + 1)
     }
 
     /// Goes to the next entry; `false` at the end. `reader` is asked for if a chunk has to be read. That keys ascend, that

@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::atomic::AtomicBool;
-use slmdb_table::{Block, EntryKind, IndexChunk, MappedRead, Place, Slice, TableReader};
+use slmdb_table::{Block, BlockEntry, EntryKind, IndexChunk, MappedRead, Place, Slice, TableReader};
 
 use crate::Options;
 use crate::files::descriptors::ClosingEnv;
@@ -227,6 +227,18 @@ impl Tables {
             FromMapping::Nothing => self.block(location.file, location.place)?,
         };
         self.value_in(&block, key, location)
+    }
+
+    /// The newest entry of `key` in the block at `place`, whatever its sequence number. `None`: the block has no such key.
+    pub fn entry(&self, number: u32, place: Place, key: &[u8]) -> Result<Option<BlockEntry>> {
+        let mapped = match self.mapped_reader(number)? {
+            Some(table) => match self.unpacked_block(&table, place) {
+                None => self.mapped_block(&table, place, true)?,
+                unpacked => unpacked,
+            },
+            None => None,
+        };
+        mapped.map_or_else(|| self.block(number, place), Ok)?.get(key)
     }
 
     /// Whether files are mapped now.

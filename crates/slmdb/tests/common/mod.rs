@@ -101,6 +101,16 @@ pub fn is_tlsm() -> bool {
     engine() == EngineName::Tlsm
 }
 
+/// Whether a store on `Dram` has nothing in a pool but what counts as memory anyway.
+pub fn needs_no_pool_on_dram() -> bool {
+    matches!(engine(), EngineName::Tlsm | EngineName::Chameleon)
+}
+
+/// Whether what snapshots see lies in the same files and lists as the rest, so that nothing is kept beside.
+pub fn keeps_versions_in_place() -> bool {
+    matches!(engine(), EngineName::Tlsm | EngineName::Chameleon)
+}
+
 /// The media on which flushes make table files. With a pool those of TLSM make lists there, and its own tests damage these.
 pub fn media_with_files() -> Vec<On> {
     MEDIA.into_iter().filter(|on| flushes_to_files(*on)).collect()

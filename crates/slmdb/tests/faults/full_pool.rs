@@ -58,8 +58,7 @@ fn every_size_in_turn(store: Store) {
 
 #[test]
 fn at_every_size_on_dram() {
-    // (On `Dram`, TLSM has nothing in a pool.)
-    if crate::common::is_tlsm() {
+    if crate::common::needs_no_pool_on_dram() {
         return;
     }
     every_size_in_turn(Store::Dram);

@@ -127,8 +127,7 @@ fn with_pool(home: &Home, memtable_bytes: u64, pool_bytes: u64) -> Options {
 #[test]
 fn a_pool_too_small_for_one_memtable_is_refused() {
     let words = ["pool_maximum_bytes", "memtable_bytes"];
-    // (On `Dram`, TLSM has nothing in a pool.)
-    for on in MEDIA.into_iter().filter(|on| !crate::common::is_tlsm() || *on != On::Dram) {
+    for on in MEDIA.into_iter().filter(|on| *on != On::Dram || !crate::common::needs_no_pool_on_dram()) {
         let home = Home::new(on);
         let too_small = with_pool(&home, 8 << 20, 1 << 18);
         assert_invalid(too_small.open(home.store()), &words);

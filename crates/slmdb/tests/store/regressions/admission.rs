@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{STORE, options};
-use crate::common::{Model, SetAtEnd, assert_same, assert_verified, contents, wait_until};
-use slmdb::{Db, ErrorKind, Medium};
+use crate::common::{Model, SetAtEnd, assert_same, assert_verified, contents, engine, wait_until};
+use slmdb::{Db, EngineName, ErrorKind, Medium};
 use slmdb_env::Env;
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
@@ -51,7 +51,8 @@ fn a_large_write_that_was_refused_does_not_keep_its_arena() {
                 break;
             }
         }
-        assert!(refused > 20);
+        // (ChameleonDB takes nothing of the pool but the arena.)
+        assert!(refused > if engine() == EngineName::Chameleon { 0 } else { 20 }, "{medium:?}: {refused}");
     }
 }
 

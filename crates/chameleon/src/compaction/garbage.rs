@@ -1,0 +1,453 @@
+//! [`Collector`]: table files are written anew without their garbage. (The paper's log only grows.)
+//!
+//! An entry is *current* if it is the newest of its key in the files that are collected, and the index leads there. A collection
+//! keeps current entries, and what a moment may see. Then, while no slot changes, it looks whether they are still current, commits
+//! the new files in the place of the old ones, and lets slots lead there. What was replaced meanwhile is garbage of the new files.
+//!
+//! A delete that is current goes when no other file may have anything of its key that is older, and no moment is registered. An
+//! opening, which goes by sequence numbers, then finds nothing that comes back.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use slmdb_engine::CompactionPolicy;
+use slmdb_engine::background::compaction_queue::SpaceWanted;
+use slmdb_engine::files::file_records::{file_record, numbered};
+use slmdb_engine::read::merge::{Merge, TableKeys};
+use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
+use slmdb_engine::store::parts::Parts;
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{Edit, FileRecord};
+use slmdb_order::EntryKind;
+use slmdb_structures::hash::{Identity, Slot};
+use slmdb_sync::scheduled::Mutex;
+use slmdb_table::{Block, KeyEntry, Place};
+
+use super::outputs::Outputs;
+use crate::index::{Leads, is_at, slot_of};
+use crate::state::ChameleonState;
+
+/// A range of keys.
+type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
+/// After so many entries a collection looks whether the store closes.
+const LOOK_EVERY: u64 = 1024;
+
+/// Collects the garbage of table files.
+pub(crate) struct Collector {
+    store: Arc<Parts>,
+    state: Arc<ChameleonState>,
+    /// The files that are being collected.
+    taken: Mutex<BTreeSet<u32>>,
+    /// Files that can't be read. They are left alone until the next opening.
+    unreadable: Mutex<BTreeSet<u32>>,
+    /// Files that have garbage which moments see: with the last of these.
+    kept_for: Mutex<BTreeMap<u32, u64>>,
+}
+
+/// What a table file has.
+#[derive(Debug, Clone)]
+struct Candidate {
+    number: u32,
+    record: FileRecord,
+    /// How many slots lead to it.
+    current: u64,
+}
+
+impl Candidate {
+    /// The part of its entries that slots lead to.
+    fn part(&self) -> f64 {
+        self.current as f64 / self.record.entries.max(1) as f64
+    }
+
+    fn needed_bytes(&self) -> f64 {
+        self.part() * self.record.length_bytes as f64
+    }
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Slots will lead to its copy.
+    Current,
+    /// A moment sees it.
+    Seen,
+    Garbage,
+}
+
+impl Collector {
+    /// Nothing is collected yet.
+    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>) -> Collector {
+        Collector { store, state, taken: Mutex::default(), unreadable: Mutex::default(), kept_for: Mutex::default() }
+    }
+
+    /// A thread's loop, until the store closes or fails.
+    pub(crate) fn run(&self) {
+        let is_manual = self.store.context.options.compaction.policy == CompactionPolicy::Manual;
+        let collect = |wanted| match wanted {
+            _ if is_manual => Ok(false),
+            Some(wanted) => self.collect_for_space(wanted),
+            None => self.collect_if_due(),
+        };
+        self.store.run_compactions(&self.state.compactions, collect, || {
+            if self.store.obsolete.remove_unpinned()
+                && let Err(error) = self.store.gave_space_back(None)
+            {
+                tracing::warn!(%error, "the reserve is not full");
+            }
+        });
+    }
+
+    /// What is not garbage of all table files, in bytes.
+    /// LOCKS: indexing; catalog
+    pub(crate) fn needed_bytes(&self) -> u64 {
+        self.all().iter().map(Candidate::needed_bytes).sum::<f64>() as u64
+    }
+
+    /// All table files.
+    /// LOCKS: indexing; catalog
+    fn all(&self) -> Vec<Candidate> {
+        // Of a file that is in the MANIFEST all slots are there, then.
+        let writers = self.state.index.writers.lock();
+        let leads_to = writers.leads_to();
+        let catalog = self.store.catalog.lock();
+        let candidate = |(&number, record): (&u32, &FileRecord)| Candidate {
+            number,
+            record: record.clone(),
+            current: leads_to.get(&number).map_or(0, Leads::entries),
+        };
+        catalog.state().files.iter().map(candidate).collect()
+    }
+
+    /// The files that may be collected now, those with the most garbage first.
+    fn free(&self, all: Vec<Candidate>) -> Vec<Candidate> {
+        let (taken, unreadable) = (self.taken.lock().clone(), self.unreadable.lock().clone());
+        let may = |file: &Candidate| !taken.contains(&file.number) && !unreadable.contains(&file.number);
+        let mut free: Vec<Candidate> = all.into_iter().filter(may).collect();
+        free.sort_by(|left, right| left.part().total_cmp(&right.part()));
+        free
+    }
+
+    /// Those of them that have garbage which may go.
+    /// LOCKS: snapshots
+    fn free_with_garbage(&self, all: Vec<Candidate>) -> Vec<Candidate> {
+        let oldest = self.state.snapshots.moments().first().copied().unwrap_or(u64::MAX);
+        let kept: BTreeSet<u32> = {
+            let mut kept_for = self.kept_for.lock();
+            kept_for.retain(|number, moment| *moment >= oldest && all.iter().any(|file| file.number == *number));
+            kept_for.keys().copied().collect()
+        };
+        let mut free = self.free(all);
+        free.retain(|file| file.current < file.record.entries && !kept.contains(&file.number));
+        free
+    }
+
+    /// Collects the files with the most garbage, if all files take more than they may.
+    fn collect_if_due(&self) -> Result<bool> {
+        let options = &self.store.context.options.compaction;
+        let all = self.all();
+        let bytes: u64 = all.iter().map(|file| file.record.length_bytes).sum();
+        let needed_bytes: f64 = all.iter().map(Candidate::needed_bytes).sum();
+        if bytes as f64 <= needed_bytes * options.space_amplification_max {
+            return Ok(false);
+        }
+        let mut inputs = self.free_with_garbage(all);
+        inputs.retain(|file| file.part() * options.space_amplification_max < 1.0);
+        inputs.truncate(options.files_merged_max);
+        let input_bytes = inputs.iter().map(Candidate::needed_bytes).sum::<f64>() as u64;
+        if inputs.is_empty() {
+            return Ok(false);
+        }
+        self.store.check_space(input_bytes)?;
+        self.collect("garbage", inputs).map(|()| true)
+    }
+
+    /// Collects one file, with the reserve.
+    fn collect_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
+        let threshold = self.store.context.options.compaction.live_key_threshold;
+        let mut free = self.free_with_garbage(self.all());
+        free.retain(|file| wanted.at_any_cost || file.part() < threshold);
+        // (Or one with deletes, which may have nothing left to hide.)
+        let with_deletes = || self.free(self.all()).into_iter().find(|file| file.record.deletes > 0);
+        let first = free.into_iter().next();
+        let Some(file) = first.or_else(|| if wanted.at_any_cost { with_deletes() } else { None }) else {
+            return Ok(false);
+        };
+        self.store.in_reserve(1, || self.collect("space", vec![file]).map(|()| true))
+    }
+
+    /// See [`slmdb_engine::Engine::compact_range`].
+    pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
+        self.store.context.check_writable()?;
+        self.store.writes.flush()?;
+        self.store.run_requested(&self.state.compactions, || self.collect_range(range))
+    }
+
+    /// Merges all files of a range, unless it is one without garbage or deletes. Without space for that one by one, with the reserve.
+    fn collect_range(&self, (from, to): KeyRange<'_>) -> Result<()> {
+        let order = self.store.context.options.comparator.clone();
+        let is_in_range = |file: &FileRecord| {
+            let is_behind = match from {
+                Bound::Unbounded => true,
+                Bound::Included(from) => order.compare(&file.largest_key, from) != Ordering::Less,
+                Bound::Excluded(from) => order.compare(&file.largest_key, from) == Ordering::Greater,
+            };
+            let is_before = match to {
+                Bound::Unbounded => true,
+                Bound::Included(to) => order.compare(&file.smallest_key, to) != Ordering::Greater,
+                Bound::Excluded(to) => order.compare(&file.smallest_key, to) == Ordering::Less,
+            };
+            is_behind && is_before
+        };
+        // Files that it has made are not collected again.
+        let before = self.store.catalog.lock().state().next_file_number;
+        loop {
+            self.store.context.check_writable()?;
+            let mut inputs = self.free(self.all());
+            inputs.retain(|file| file.number < before && is_in_range(&file.record));
+            let is_needless = |file: &Candidate| file.current == file.record.entries && file.record.deletes == 0;
+            let first = match &inputs[..] {
+                [] => return Ok(()),
+                [only] if is_needless(only) => return Ok(()),
+                [first, ..] => first.clone(),
+            };
+            let needed_bytes = inputs.iter().map(Candidate::needed_bytes).sum::<f64>() as u64;
+            let collected = self.store.check_space(needed_bytes).and_then(|()| self.collect("request", inputs));
+            match collected {
+                Err(Error::Full { .. }) => {
+                    self.store.in_reserve(1, || self.collect("request", vec![first.clone()]).map(|()| true))?;
+                }
+                collected => collected?,
+            }
+        }
+    }
+
+    /// Writes files anew without their garbage.
+    /// LOCKS: catalog; those of the collection
+    fn collect(&self, chosen_by: &'static str, mut inputs: Vec<Candidate>) -> Result<()> {
+        {
+            let mut taken = self.taken.lock();
+            inputs.retain(|file| taken.insert(file.number));
+        }
+        let numbers: Vec<u32> = inputs.iter().map(|file| file.number).collect();
+        // Another thread may have been faster, and done.
+        let is_there = |number: &u32| self.store.catalog.lock().state().files.contains_key(number);
+        let there: Vec<u32> = numbers.iter().copied().filter(is_there).collect();
+        inputs.retain(|file| there.contains(&file.number));
+        let collected = if there.is_empty() { Ok(()) } else { self.collect_taken(chosen_by, &inputs, &there) };
+        let mut taken = self.taken.lock();
+        taken.retain(|number| !numbers.contains(number));
+        collected
+    }
+
+    fn collect_taken(&self, chosen_by: &'static str, inputs: &[Candidate], numbers: &[u32]) -> Result<()> {
+        let input_bytes = inputs.iter().map(|file| file.record.length_bytes).sum();
+        let work = CompactionWork { chosen_by, inputs: numbers.to_vec(), input_bytes };
+        self.store.observe_compaction(work, Error::clone, |done| {
+            let mut unreadable = None;
+            let mut outputs = Outputs::new(&self.store, self.store.context.options.compaction.table_file_bytes);
+            let moved = self.copy(numbers, &mut outputs, done, &mut unreadable);
+            let committed = match moved {
+                Ok(moved) => self.commit(numbers, outputs, &moved, done),
+                Err(error) => {
+                    outputs.give_up();
+                    Err(error)
+                }
+            };
+            committed.and_then(|()| self.store.gave_space_back(None)).inspect_err(|error| match unreadable {
+                Some(file) => drop(self.unreadable.lock().insert(file)),
+                None if error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. }) => {}
+                None => self.store.context.fail(error.clone()),
+            })
+        })
+    }
+
+    /// Copies what is kept. Returns for each key of the outputs, in their order, the slot that led to its newest entry. `unreadable`:
+    /// set to the number of an input that can't be read.
+    /// LOCKS: catalog; snapshots; file numbers
+    fn copy(
+        &self,
+        inputs: &[u32],
+        outputs: &mut Outputs<'_>,
+        done: &mut CompactionDone,
+        unreadable: &mut Option<u32>,
+    ) -> Result<Vec<Option<Slot>>> {
+        let tables = &self.store.tables;
+        // Moments that come later see all that these files have. What is replaced later they may see, too.
+        let known = self.store.catalog.lock().state().files.clone();
+        let moments = self.state.snapshots.moments();
+        let others: Vec<&FileRecord> =
+            known.iter().filter(|(number, _)| !inputs.contains(number)).map(|(_, file)| file).collect();
+        let mut note = |file: u32, error: Error| {
+            if !error.may_be_tried_again() {
+                *unreadable = Some(file);
+            }
+            error
+        };
+        let mut sources = Vec::with_capacity(inputs.len());
+        for &input in inputs {
+            let reader = tables.reader(input).map_err(|error| note(input, error))?;
+            sources.push(TableKeys::new(input, &reader, tables));
+        }
+        let order = self.store.context.options.comparator.clone();
+        let mut merge = Merge::new(sources, order, Vec::new(), (None, None))
+            .map_err(|(source, error)| note(inputs[source], error))?;
+        let (mut moved, mut blocks, mut seen) = (Vec::new(), BTreeMap::new(), 0_u64);
+        // The key, and the number of its version before.
+        let mut last: Option<(Vec<u8>, u64)> = None;
+        let (mut seen_entries, mut has_first) = (0_u64, false);
+        while let Some((source, entry)) = merge.first().and_then(|(at, source)| Some((at, source.entry()?))) {
+            seen_entries += 1;
+            if seen_entries.is_multiple_of(LOOK_EVERY) {
+                self.check_goes_on()?;
+            }
+            let file = inputs[source];
+            let newer = last.as_ref().filter(|(key, _)| key == entry.key).map(|(_, sequence)| *sequence);
+            let found = if newer.is_none() { self.state.index.find(entry.key) } else { None };
+            let slot = found.filter(|slot| is_at(slot, file, entry.place));
+            let is_seen_by = |moment: u64| moment >= entry.sequence && newer.is_none_or(|newer| moment < newer);
+            let is_just_replaced = || found.is_some_and(|slot| !known.contains_key(&slot.place().file));
+            let fate = match slot {
+                Some(_) if moments.is_empty() && self.is_needless(&entry, &others) => Fate::Garbage,
+                Some(_) => Fate::Current,
+                None if is_just_replaced() || moments.iter().any(|&moment| is_seen_by(moment)) => Fate::Seen,
+                None => Fate::Garbage,
+            };
+            if newer.is_none() {
+                has_first = false;
+            }
+            seen += u64::from(fate == Fate::Seen);
+            if fate != Fate::Garbage {
+                let value = match entry.kind {
+                    EntryKind::Put => self.value(&mut blocks, file, entry.place, entry.key, entry.sequence),
+                    EntryKind::Delete => Ok(Default::default()),
+                };
+                let value = value.map_err(|error| note(file, error))?;
+                outputs.add(entry.key, (entry.sequence, entry.kind, &value), !has_first)?;
+                if !has_first {
+                    moved.push(slot);
+                }
+                has_first = true;
+            }
+            match &mut last {
+                Some((key, sequence)) => {
+                    key.clear();
+                    key.extend_from_slice(entry.key);
+                    *sequence = entry.sequence;
+                }
+                None => last = Some((entry.key.to_vec(), entry.sequence)),
+            }
+            merge.advance().map_err(|(source, error)| note(inputs[source], error))?;
+        }
+        done.bytes_read = merge.sources().map(|source| source.read_bytes()).sum();
+        outputs.finish()?;
+        if let Some(&newest) = moments.last().filter(|_| seen > 0) {
+            self.kept_for.lock().extend(outputs.made().iter().map(|(number, _)| (*number, newest)));
+        }
+        Ok(moved)
+    }
+
+    /// Whether an entry is a delete, and no other file has anything of its key that is older.
+    fn is_needless(&self, entry: &KeyEntry<'_>, others: &[&FileRecord]) -> bool {
+        let order = &self.store.context.options.comparator;
+        let may_have_older = |file: &&FileRecord| {
+            file.lowest_sequence < entry.sequence
+                && order.compare(&file.smallest_key, entry.key).is_le()
+                && order.compare(entry.key, &file.largest_key).is_le()
+        };
+        entry.kind == EntryKind::Delete && !others.iter().any(may_have_older)
+    }
+
+    /// The value of an entry. The last block of each input is kept.
+    fn value(
+        &self,
+        blocks: &mut BTreeMap<u32, (Place, Block)>,
+        file: u32,
+        place: Place,
+        key: &[u8],
+        sequence: u64,
+    ) -> Result<slmdb_table::Slice> {
+        if blocks.get(&file).is_none_or(|(last, _)| *last != place) {
+            blocks.insert(file, (place, self.store.tables.reader(file)?.read_block(place)?));
+        }
+        let found = blocks.get(&file).map(|(_, block)| block.get_version(key, sequence)).transpose()?.flatten();
+        let path = slmdb_engine::files::file_names::table(&self.store.context.directory, file);
+        let missing =
+            || Error::corruption(path, u64::from(place.offset), "a key section tells of an entry that is not there");
+        found.map(|entry| entry.value).ok_or_else(missing)
+    }
+
+    fn check_goes_on(&self) -> Result<()> {
+        self.store.context.check_writable()?;
+        match self.state.compactions.is_stopping() {
+            true => Err(Error::ReadOnly { cause: "the store closes".into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits outputs in the place of inputs, and lets slots lead there that still lead to the inputs.
+    /// LOCKS: indexing; catalog; file numbers
+    fn commit(
+        &self,
+        inputs: &[u32],
+        outputs: Outputs<'_>,
+        moved: &[Option<Slot>],
+        done: &mut CompactionDone,
+    ) -> Result<()> {
+        let committed = self.try_commit(inputs, &outputs, moved);
+        if committed.is_err() {
+            outputs.give_up();
+            return committed;
+        }
+        done.outputs = outputs.made().iter().map(|(number, _)| *number).collect();
+        done.bytes_written = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
+        outputs.keep();
+        self.store.obsolete.retire(inputs, || inputs.iter().for_each(|&input| self.state.chunk_keys.forget(input)));
+        Ok(())
+    }
+
+    fn try_commit(&self, inputs: &[u32], outputs: &Outputs<'_>, moved: &[Option<Slot>]) -> Result<()> {
+        let record = |made: &slmdb_table::FinishedTable| FileRecord {
+            live_keys: 0,
+            ..file_record(&made.properties, made.length_bytes)
+        };
+        let edit = Edit {
+            files_removed: inputs.to_vec(),
+            files_added: outputs.made().iter().map(|(number, made)| (*number, record(made))).collect(),
+            ..Edit::default()
+        };
+        let key_bytes: usize =
+            edit.files_added.iter().map(|(_, file)| file.smallest_key.len() + file.largest_key.len()).sum();
+        match self.store.catalog.provide_for_outputs(inputs.len(), edit.files_added.len(), key_bytes as u64) {
+            Err(Error::Full { .. }) if edit.files_added.is_empty() || self.store.catalog.reserve.is_taken() => {}
+            provided => provided?,
+        }
+        let new_slots = self.new_slots(outputs, moved)?;
+        self.store.obsolete.announce(inputs);
+        let mut writers = self.state.index.writers.lock();
+        self.store.catalog.commit(|state| numbered(state, edit.clone()))?;
+        for (identity, before, slot) in new_slots {
+            if self.state.index.find_identity(&identity) == Some(before) {
+                writers.insert(&identity, slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// The slots of what was current when it was copied, each with the one that led to it.
+    fn new_slots(&self, outputs: &Outputs<'_>, moved: &[Option<Slot>]) -> Result<Vec<(Identity, Slot, Slot)>> {
+        let mut moved = moved.iter();
+        let mut new_slots = Vec::new();
+        for (number, made) in outputs.made() {
+            for entry in made.keys.newest_entries() {
+                let entry = entry?;
+                let Some(before) = moved.next().copied().flatten() else { continue };
+                let identity = self.state.index.identity(entry.key);
+                new_slots.push((identity, before, slot_of(&identity, *number, &entry)?));
+            }
+        }
+        Ok(new_slots)
+    }
+}

@@ -1,0 +1,4 @@
+//! Garbage of table files.
+
+pub(crate) mod garbage;
+mod outputs;

@@ -1,0 +1,112 @@
+//! A flush (paper, section 2.1): a MemTable becomes a table file, and its keys are dealt out to the shards.
+//!
+//! Slots come only after the commit of the entries that they lead to, and the MemTable leaves the readers' list after that (INV-9).
+
+use std::sync::Arc;
+
+use slmdb_engine::files::file_records::{file_record, numbered};
+use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
+use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::observe::spans::timed;
+use slmdb_engine::store::flush::FlushedFile;
+use slmdb_engine::store::parts::Parts;
+use slmdb_engine::write::memtables::Immutable;
+use slmdb_env::Result;
+use slmdb_manifest::{Edit, FileRecord};
+use slmdb_structures::hash::{Identity, Slot};
+use slmdb_table::TableForm;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::index::{Index, slot_of};
+use crate::state::ChameleonState;
+
+/// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
+pub(crate) struct Flush {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<ChameleonState>,
+}
+
+/// A durable table file that no slot leads to yet, and the slots that will.
+struct Made {
+    number: u32,
+    record: FileRecord,
+    slots: Vec<(Identity, Slot)>,
+}
+
+impl Flush {
+    /// The thread's loop, until the store closes or fails.
+    pub(crate) fn run(&self) {
+        self.store.flush_each(|immutable| self.flush(immutable).map(|()| true));
+    }
+
+    fn flush(&self, immutable: Immutable) -> Result<()> {
+        let began_ns = self.store.flush_begins(&immutable);
+        let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+        let span = info_span!("flush_build", generation, entries, ms = Empty);
+        let made = timed(&*self.store.context.env, span, || {
+            self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
+        })?;
+        let file = self.commit(&immutable, made)?;
+        self.store.flush_ends(immutable, began_ns, file)?;
+        self.state.compactions.wake();
+        Ok(())
+    }
+
+    /// Writes a table file: of each key the newest version, and what moments see.
+    fn write(&self, immutable: &Immutable, number: u32) -> Result<Made> {
+        let context = &self.store.context;
+        let _held = context.budget.background.hold(flush_bytes(&immutable.totals));
+        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
+        let moments = self.state.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        // Files alone show what a moment sees, deletes too.
+        let form = Form { table: TableForm::ByPlace, has_older_deletes: true };
+        match write_table(context, immutable, number, moments, form) {
+            Ok((finished, _)) => {
+                let record = FileRecord { live_keys: 0, ..file_record(&finished.properties, finished.length_bytes) };
+                let slots = deal(&self.state.index, number, &finished.keys)?;
+                Ok(Made { number, record, slots })
+            }
+            Err(error) => {
+                if error.may_be_tried_again() {
+                    give_up_table(context, immutable, number)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits the flush, and lets slots lead to its entries.
+    /// LOCKS: indexing; catalog
+    fn commit(&self, immutable: &Immutable, made: Option<Made>) -> Result<Option<FlushedFile>> {
+        let mut edit = Edit {
+            arenas_removed: vec![immutable.memtable.generation()],
+            flushed_through: Some(immutable.last_sequence),
+            ..Edit::default()
+        };
+        edit.files_added.extend(made.iter().map(|made| (made.number, made.record.clone())));
+        let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
+        let commit = || {
+            let mut writers = self.state.index.writers.lock();
+            self.store.catalog.commit(|state| numbered(state, edit.clone()))?;
+            let slots = made.iter().flat_map(|made| &made.slots);
+            slots.for_each(|(identity, slot)| writers.insert(identity, *slot));
+            Ok(())
+        };
+        timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
+        Ok(made.map(|Made { number, record, .. }| {
+            self.store.catalog.numbers.end(number);
+            FlushedFile { number, entries: record.entries, bytes: record.length_bytes }
+        }))
+    }
+}
+
+/// The slots of the newest entries of a table file.
+fn deal(index: &Index, number: u32, keys: &slmdb_table::KeySection) -> Result<Vec<(Identity, Slot)>> {
+    let slot = |entry: Result<slmdb_table::KeyEntry<'_>>| {
+        let entry = entry?;
+        let identity = index.identity(entry.key);
+        Ok((identity, slot_of(&identity, number, &entry)?))
+    };
+    keys.newest_entries().map(slot).collect()
+}

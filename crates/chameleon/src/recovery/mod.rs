@@ -1,0 +1,5 @@
+//! Opening and repair.
+
+pub(crate) mod open;
+mod rebuild;
+pub(crate) mod repair;

@@ -1,0 +1,97 @@
+//! [`ChameleonState`]: what ChameleonDB keeps of an open store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
+use slmdb_engine::files::location::Location;
+use slmdb_engine::files::obsolete_files::PinnedFiles;
+use slmdb_engine::read::snapshots::{Moments, Snapshots};
+use slmdb_engine::space::allowance::Grant;
+use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
+use slmdb_engine::store::tier_state::TierState;
+use slmdb_engine::{Memory, Options};
+use slmdb_env::Result;
+use slmdb_pmem::{AnyMedium, Pool};
+
+use crate::index::Index;
+use crate::operations::file_keys::ChunkKeys;
+
+/// What ChameleonDB keeps of an open store: the index.
+pub(crate) struct ChameleonState {
+    pub(crate) pool: Arc<Pool<AnyMedium>>,
+    pub(crate) index: Index,
+    /// The moments of snapshots and cursors. Table files keep what these see, so nothing is kept beside.
+    pub(crate) snapshots: Snapshots<Location>,
+    /// Where chunks of key sections begin.
+    pub(crate) chunk_keys: ChunkKeys,
+    /// Which compactions run, and what is wanted of them.
+    pub(crate) compactions: CompactionQueue,
+}
+
+impl ChameleonState {
+    /// With this index.
+    pub(crate) fn new(options: &Options, pool: Arc<Pool<AnyMedium>>, index: Index) -> ChameleonState {
+        let snapshots = Snapshots::new(options.comparator.clone());
+        ChameleonState {
+            pool,
+            index,
+            snapshots,
+            chunk_keys: ChunkKeys::default(),
+            compactions: CompactionQueue::default(),
+        }
+    }
+}
+
+impl PinnedFiles for ChameleonState {
+    /// Who reads a file that has gone looks again: its entries are in another one.
+    fn pins(&self, _: u32) -> bool {
+        false
+    }
+}
+
+impl TierSpace for ChameleonState {
+    fn pool_path(&self) -> &Path {
+        self.pool.path()
+    }
+
+    /// A flush takes nothing of the pool.
+    fn reserve(&self, _: &Grant, _: TakenFrom) -> Result<()> {
+        Ok(())
+    }
+
+    fn returned_by_readers(&self) -> u64 {
+        0
+    }
+
+    fn readers_hold(&self) -> bool {
+        false
+    }
+
+    /// LOCKS: compactions
+    fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
+        resource == Resource::Disk && self.compactions.want_space(SpaceWanted { resource, at_any_cost })
+    }
+}
+
+impl TierState for ChameleonState {
+    fn pool(&self) -> &Arc<Pool<AnyMedium>> {
+        &self.pool
+    }
+
+    fn moments(&self) -> &dyn Moments {
+        &self.snapshots
+    }
+
+    fn count_memory(&self, memory: &mut Memory) {
+        memory.index_bytes += self.index.memory_bytes();
+    }
+
+    fn wake_compactions(&self) {
+        self.compactions.wake();
+    }
+
+    fn stop_compactions(&self) {
+        self.compactions.stop();
+    }
+}

@@ -1,0 +1,94 @@
+//! [`ChameleonTier`]: what ChameleonDB does below the MemTables.
+//!
+//! Data goes one way: the MemTable, a table file, the file of a collection of garbage. The index has each key's newest entry.
+//! Readers look into MemTables first, so they miss nothing: a MemTable leaves the readers' list after its slots are there.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use slmdb_engine::background::workers::{Work, work};
+use slmdb_engine::files::file_records::table_file;
+use slmdb_engine::store::parts::Parts;
+use slmdb_engine::store::tier::{Moment, Tier};
+use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
+use slmdb_env::Result;
+
+use crate::compaction::garbage::Collector;
+use crate::flush::Flush;
+use crate::operations::get::Reader;
+use crate::operations::range_query::ChameleonCursor;
+use crate::operations::verify::verify;
+use crate::state::ChameleonState;
+
+/// The background threads beside those that every store has, in the order of [`ChameleonTier::work`].
+pub(crate) const THREADS: &[&str] = &["slmdb-flush"];
+
+/// What ChameleonDB does below the MemTables of a store.
+pub(crate) struct ChameleonTier {
+    store: Arc<Parts>,
+    state: Arc<ChameleonState>,
+    reader: Arc<Reader>,
+    collector: Arc<Collector>,
+    flush: Arc<Flush>,
+}
+
+impl Tier for ChameleonTier {
+    type State = ChameleonState;
+    type Cursor = ChameleonCursor;
+
+    fn new(store: &Arc<Parts>, state: &Arc<ChameleonState>) -> ChameleonTier {
+        let (store, state) = (store.clone(), state.clone());
+        ChameleonTier {
+            reader: Arc::new(Reader { store: store.clone(), state: state.clone() }),
+            collector: Arc::new(Collector::new(store.clone(), state.clone())),
+            flush: Arc::new(Flush { store: store.clone(), state: state.clone() }),
+            store,
+            state,
+        }
+    }
+
+    fn work(&self) -> Vec<Work> {
+        let (collector, flush) = (self.collector.clone(), self.flush.clone());
+        let mut all = self.store.compaction_work(move || collector.run());
+        all.push(work(&self.store.context, move || flush.run()));
+        all
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+        self.reader.get(key, moment)
+    }
+
+    fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        self.reader.contains_key(key, moment)
+    }
+
+    fn cursor(&self, moment: u64) -> ChameleonCursor {
+        ChameleonCursor::new(self.reader.clone(), moment)
+    }
+
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        self.reader.approximate(range)
+    }
+
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
+        self.collector.compact_range((from, to))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        verify(&self.store, &self.state, progress)
+    }
+
+    fn table_files(&self) -> Vec<TableFile> {
+        let leads_to = self.state.index.writers.lock().leads_to().clone();
+        let catalog = self.store.catalog.lock();
+        let files = catalog.state().files.iter();
+        let live = |number| leads_to.get(number).map_or(0, |leads| leads.puts);
+        files.map(|(number, file)| table_file(*number, file, live(number))).collect()
+    }
+
+    fn count_stats(&self, stats: &mut Stats) {
+        stats.live_bytes = self.collector.needed_bytes();
+        stats.count_index(self.state.index.keys(), self.state.index.memory_bytes(), 0);
+    }
+}

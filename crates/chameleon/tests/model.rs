@@ -1,0 +1,184 @@
+//! ChameleonDB against a map: whatever is done, it holds what the map holds, and so do its snapshots, also after kills and power cuts.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_chameleon::ChameleonOptions;
+use slmdb_engine::{CompactionOptions, Engine, EngineSnapshot, Options, WriteBatch};
+use slmdb_testkit::{MemoryEnv, Random};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+type Snapshots = Vec<(Arc<dyn EngineSnapshot>, Model)>;
+
+const KEYS: u64 = 400;
+
+/// Files so small that a few hundred entries are collected several times.
+fn options(env: &MemoryEnv, random: &mut Random) -> Options {
+    Options {
+        env: Arc::new(env.clone()),
+        memtable_bytes: 4 << 10,
+        block_bytes: 256,
+        compaction: CompactionOptions {
+            table_file_bytes: 2 << 10,
+            files_merged_max: 3,
+            space_amplification_max: 1.1,
+            ..CompactionOptions::default()
+        },
+        own: Some(Arc::new(ChameleonOptions { shards: [1, 4, 256][random.below(3) as usize] })),
+        ..Options::default()
+    }
+}
+
+fn open(options: &Options) -> Arc<dyn Engine> {
+    (slmdb_chameleon::KIND.open)(options, Path::new("/db"), None).unwrap()
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key {number:03}").into_bytes()
+}
+
+fn assert_holds(engine: &dyn Engine, model: &Model, context: &str) {
+    let mut cursor = engine.cursor().unwrap();
+    let mut found = Model::new();
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        found.insert(cursor.key().to_vec(), cursor.value().unwrap().to_vec());
+        cursor.next().unwrap();
+    }
+    assert!(found == *model, "{context}: forwards");
+    cursor.seek_last().unwrap();
+    for (key, value) in model.iter().rev() {
+        assert_eq!(cursor.key(), key, "{context}: backwards");
+        assert_eq!(cursor.value_ref().unwrap(), value, "{context}: backwards");
+        cursor.prev().unwrap();
+    }
+    assert!(!cursor.valid(), "{context}");
+    for key in (0..KEYS).map(key) {
+        let value = engine.get(&key).unwrap();
+        assert_eq!(value.as_deref(), model.get(&key).map(|value| &value[..]), "{context}: a get");
+    }
+    let report = engine.verify(&mut |_| ()).unwrap();
+    assert!(report.is_clean(), "{context}: {:?}", report.findings);
+}
+
+fn assert_snapshots_hold(snapshots: &Snapshots, context: &str) {
+    for (snapshot, model) in snapshots {
+        for key in (0..KEYS).map(key) {
+            let value = snapshot.get(&key).unwrap();
+            assert_eq!(value.as_deref(), model.get(&key).map(|value| &value[..]), "{context}: a snapshot");
+        }
+    }
+}
+
+/// Returns how many collections there were.
+fn live_a_life(seed: u64) -> u64 {
+    let (mut env, mut random, mut model) = (MemoryEnv::new(), Random(seed), Model::new());
+    let mut engine = open(&options(&env, &mut random));
+    let (mut snapshots, mut collections) = (Snapshots::new(), 0);
+    for step in 0..3000_u64 {
+        let context = format!("seed {seed}, step {step}");
+        let key = key(random.below(KEYS));
+        let mut batch = WriteBatch::new();
+        match random.below(1000) {
+            0..700 => {
+                let value = vec![step as u8; random.below(200) as usize];
+                batch.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            700..950 => {
+                batch.delete(&key).unwrap();
+                model.remove(&key);
+            }
+            950..960 => engine.flush().unwrap(),
+            960..963 => engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap(),
+            963..967 if snapshots.len() < 4 => snapshots.push((engine.snapshot().unwrap(), model.clone())),
+            963..967 => assert_snapshots_hold(&snapshots.split_off(2), &context),
+            967..970 => assert_holds(&*engine, &model, &context),
+            970..973 => {
+                assert_snapshots_hold(&std::mem::take(&mut snapshots), &context);
+                collections += engine.stats().since_open.compactions;
+                match random.below(3) {
+                    0 => engine.close().unwrap(),
+                    1 => env = env.kill(),
+                    _ => {
+                        engine.sync().unwrap();
+                        env = env.crash();
+                    }
+                }
+                drop(engine);
+                engine = open(&options(&env, &mut random));
+                assert_holds(&*engine, &model, &context);
+            }
+            _ => {}
+        }
+        if !batch.is_empty() {
+            engine.write(&batch, false).unwrap();
+        }
+    }
+    collections
+}
+
+#[test]
+fn it_holds_what_a_map_holds() {
+    let collections: u64 = (0..8).map(live_a_life).sum();
+    assert!(collections > 100, "{collections}");
+}
+
+/// Deletes go once nothing is left that they hide; what they hid does not come back.
+#[test]
+fn deletes_go_when_a_range_is_compacted() {
+    let (env, mut random) = (MemoryEnv::new(), Random(1));
+    let engine = open(&options(&env, &mut random));
+    for round in 0..2 {
+        for number in 0..KEYS {
+            let mut batch = WriteBatch::new();
+            if round == 0 {
+                batch.put(key(number), [1; 50]).unwrap();
+            } else if number > 0 {
+                batch.delete(key(number)).unwrap();
+            }
+            engine.write(&batch, false).unwrap();
+        }
+        engine.flush().unwrap();
+    }
+    let everything = (Bound::Unbounded, Bound::Unbounded);
+    engine.compact_range(everything.0, everything.1).unwrap();
+    let files = engine.table_files();
+    assert_eq!(files.iter().map(|file| file.entries).sum::<u64>(), 1, "{files:?}");
+    drop(engine);
+    let left = Model::from([(key(0), vec![1; 50])]);
+    assert_holds(&*open(&options(&env.kill(), &mut random)), &left, "opened again");
+}
+
+/// A version that a snapshot sees stays in the files of collections, and goes with the snapshot.
+#[test]
+fn what_a_snapshot_sees_stays_until_it_goes() {
+    let (env, mut random) = (MemoryEnv::new(), Random(1));
+    let engine = open(&options(&env, &mut random));
+    let put_all = |value: u8| {
+        for number in 0..KEYS {
+            let mut batch = WriteBatch::new();
+            batch.put(key(number), [value; 50]).unwrap();
+            engine.write(&batch, false).unwrap();
+        }
+        engine.flush().unwrap();
+    };
+    let entries = || engine.table_files().iter().map(|file| file.entries).sum::<u64>();
+    let compact = || engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    put_all(1);
+    let snapshot = engine.snapshot().unwrap();
+    let seen: Model = (0..KEYS).map(|number| (key(number), vec![1; 50])).collect();
+    for value in 2..6 {
+        put_all(value);
+        compact();
+    }
+    assert_eq!(entries(), 2 * KEYS);
+    let snapshots = vec![(snapshot, seen)];
+    assert_snapshots_hold(&snapshots, "after collections");
+    drop(snapshots);
+    compact();
+    assert_eq!(entries(), KEYS);
+}
