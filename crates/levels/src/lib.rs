@@ -46,6 +46,7 @@ mod salvage;
 mod table_output;
 mod table_run;
 mod version;
+mod version_order;
 
 #[cfg(test)]
 mod tests;
@@ -67,3 +68,4 @@ pub use salvage::{save_level_files, value_in_levels};
 pub use table_output::{LevelFiles, TableOutput};
 pub use table_run::{TableRun, TableRunCursor, TableRunSource, runs_of, window_bytes};
 pub use version::{Approximation, KeyRange, Version};
+pub use version_order::find_newer_below_older;

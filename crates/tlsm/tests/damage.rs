@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Loss, Medium, Options, WriteBatch};
 use slmdb_env::Error;
+use slmdb_manifest::{Manifest, StoreState};
+use slmdb_testkit::MemoryEnv;
 use slmdb_tlsm::{Tiering, TlsmOptions};
 
 const UNIT_BYTES: u64 = 64 << 10;
@@ -22,11 +25,14 @@ struct Store {
 
 fn options(store: &Store) -> Options {
     let own = TlsmOptions { tiering: Tiering::None, segment_bytes: UNIT_BYTES, ..TlsmOptions::default() };
+    Options { own: Some(Arc::new(own)), medium: Some(Medium::Emulated { path: store.pool.clone() }), ..manual() }
+}
+
+/// With small MemTables and a small pool. Nothing is compacted but what is asked for.
+fn manual() -> Options {
     Options {
         memtable_bytes: 16 << 10,
         compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
-        own: Some(Arc::new(own)),
-        medium: Some(Medium::Emulated { path: store.pool.clone() }),
         pool_initial_bytes: 4 << 20,
         pool_growth_bytes: 1 << 20,
         ..Options::default()
@@ -47,6 +53,14 @@ fn filled() -> (Store, Model) {
     let (directory, pool) = (home.path().join("db"), home.path().join("pool"));
     let (store, mut model) = (Store { _home: home, directory, pool }, Model::new());
     let engine = open(&store).unwrap();
+    fill(&*engine, &mut model);
+    assert!(engine.table_files().iter().all(|run| run.is_in_pool) && engine.table_files().len() >= 3);
+    engine.close().unwrap();
+    (store, model)
+}
+
+/// Makes three lists on level 0, and one MemTable.
+fn fill(engine: &dyn Engine, model: &mut Model) {
     for round in 0..3_u32 {
         for number in (0..200).filter(|number| number % (round + 1) == 0) {
             let mut batch = WriteBatch::new();
@@ -66,9 +80,6 @@ fn filled() -> (Store, Model) {
     batch.put(b"late", b"late").unwrap();
     model.insert(b"late".to_vec(), b"late".to_vec());
     engine.write(&batch, false).unwrap();
-    assert!(engine.table_files().iter().all(|run| run.is_in_pool) && engine.table_files().len() >= 3);
-    engine.close().unwrap();
-    (store, model)
 }
 
 /// Where lists and segments begin in a pool: units that begin with a list's magic, and those behind the lists' that hold no arena.
@@ -169,7 +180,10 @@ fn repair(store: &Store) -> slmdb_engine::RepairReport {
 }
 
 fn contents(store: &Store) -> Model {
-    let engine = open(store).unwrap();
+    contents_of(&*open(store).unwrap())
+}
+
+fn contents_of(engine: &dyn Engine) -> Model {
     let report = engine.verify(&mut |_| ()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
     let (mut cursor, mut found) = (engine.cursor().unwrap(), Model::new());
@@ -211,6 +225,96 @@ fn a_repair_names_each_list_of_a_lost_pool() {
     assert_eq!(told.collect::<Vec<_>>(), lists);
     assert!(report.losses.iter().any(|loss| matches!(loss, Loss::Writes { .. })), "{report:#?}");
     assert!(contents(&store).is_empty());
+}
+
+/// The machine restarts while a store is open. Its pool is there, with pages of whatever age: no list of it can be trusted. Level 1 is in
+/// table files, which are saved.
+#[test]
+fn a_repair_names_each_list_of_a_pool_of_another_boot() {
+    let (env, home) = (MemoryEnv::new(), PathBuf::from("/"));
+    env.map_files_in("/pools");
+    let directory = home.join("db");
+    let with = |env: &MemoryEnv| {
+        let own = TlsmOptions { tiering: Tiering::Leveled { last_in_pool: 0 }, ..TlsmOptions::default() };
+        let medium = Some(Medium::Emulated { path: home.join("pools/pool") });
+        Options { env: Arc::new(env.clone()), own: Some(Arc::new(own)), medium, ..manual() }
+    };
+    let open = |env: &MemoryEnv| (slmdb_tlsm::KIND.open)(&with(env), &directory, None);
+    let engine = open(&env).unwrap();
+    let (mut in_files, mut model) = (Model::new(), Model::new());
+    fill(&*engine, &mut in_files);
+    engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    fill(&*engine, &mut model);
+    let (lists, files): (Vec<_>, Vec<_>) = engine.table_files().into_iter().partition(|run| run.is_in_pool);
+    assert!(lists.len() >= 3 && !files.is_empty(), "{lists:#?} {files:#?}");
+    let restarted = env.crash();
+    restarted.set_content("/pools/pool", &env.content("/pools/pool").unwrap());
+    let error = open(&restarted).err().unwrap().to_string();
+    assert!(error.contains("restarted") && error.contains("slmdb repair"), "{error}");
+
+    let report = (slmdb_tlsm::KIND.repair)(&with(&restarted), &directory, None, &mut |_| ()).unwrap();
+    let lost = lists.iter().map(|list| Loss::List {
+        number: list.number,
+        entries: list.entries,
+        smallest_key: list.smallest_key.clone(),
+        largest_key: list.largest_key.clone(),
+        lowest_sequence: list.lowest_sequence,
+        highest_sequence: list.highest_sequence,
+    });
+    let from_sequence = 1 + lists.iter().map(|list| list.highest_sequence).max().unwrap();
+    let lost: Vec<_> = [Loss::Writes { from_sequence }].into_iter().chain(lost).collect();
+    assert_eq!(report.losses, lost, "{report:#?}");
+    let engine = open(&restarted).unwrap();
+    assert_eq!(contents_of(&*engine), in_files);
+    drop(engine);
+    // Closed before, it is no matter.
+    let engine = open(&restarted).unwrap();
+    fill(&*engine, &mut in_files);
+    engine.close().unwrap();
+    assert_eq!(contents_of(&*open(&restarted.crash()).unwrap()), in_files);
+}
+
+/// Changes what the MANIFEST of a closed store says.
+fn forge(store: &Store, change: impl FnOnce(&mut StoreState)) {
+    let env = options(store).env;
+    let mut state = Manifest::read(&*env, &store.directory).unwrap().state;
+    change(&mut state);
+    Manifest::rewrite(&*env, &store.directory, &state).unwrap();
+}
+
+/// All lists on level 1 have the same keys, and one has other bounds than the MANIFEST says.
+#[test]
+fn levels_that_contradict_each_other_are_refused() {
+    type Forgery = fn(&mut StoreState);
+    let on_level_1: Forgery = |state| state.lists.values_mut().for_each(|list| list.level = 1);
+    let longer: Forgery = |state| state.lists.first_entry().unwrap().get_mut().largest_key.push(b'!');
+    for (forgery, file, what) in
+        [(on_level_1, "MANIFEST", "overlap on level 1"), (longer, "pool", "another one than the MANIFEST says")]
+    {
+        let (store, model) = filled();
+        let sound = std::fs::read(store.directory.join("MANIFEST")).unwrap();
+        forge(&store, forgery);
+        let error = open(&store).err().unwrap();
+        assert!(matches!(&error, Error::Corruption { file: of, .. } if of.ends_with(file)), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+        std::fs::write(store.directory.join("MANIFEST"), sound).unwrap();
+        assert_eq!(contents(&store), model);
+    }
+}
+
+/// The newest list lies below the older ones, so that gets find what was overwritten.
+#[test]
+fn a_verification_finds_newer_versions_below_older_ones() {
+    let (store, model) = filled();
+    forge(&store, |state| {
+        let levels = (0..state.lists.len() as u8).take(6).chain(std::iter::repeat(6));
+        state.lists.values_mut().zip(levels).for_each(|(list, level)| list.level = level);
+    });
+    let Ok(engine) = open(&store) else { return };
+    let found = engine.get(&key(4)).unwrap();
+    assert_ne!(found.as_deref(), model.get(&key(4)).map(|value| &value[..]), "the forgery changes no answer");
+    let report = engine.verify(&mut |_| ()).unwrap();
+    assert!(!report.is_clean(), "nothing is found");
 }
 
 #[test]

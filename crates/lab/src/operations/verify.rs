@@ -5,7 +5,7 @@
 //! - Every record of a tree against the key section of its run file.
 //! - Both trees against what an opening would make of the run files, if they were lost ([`crate::recovery`]). What a file
 //!   scan has taken out must be in the levels.
-//! - The levels: in order, and disjoint.
+//! - The levels: in order, disjoint, and older versions of a key below newer ones.
 //! - The directory against the MANIFEST.
 //!
 //! Flushes and compactions of level 0 wait meanwhile. Reads and writes don't.
@@ -66,6 +66,12 @@ impl Verifier<'_> {
             self.verify_rebuild(tree, found.as_ref(), &run_files, &mut report);
         }
         if let Err(what) = self.state.levels.current().check() {
+            report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
+        }
+        // (What can't be read is told already.)
+        if report.findings.is_empty()
+            && let Some(what) = slmdb_levels::find_newer_below_older(&self.state.levels.current())?
+        {
             report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
         }
         let is_kept = |number| slmdb_engine::files::obsolete_files::PinnedFiles::pins(&self.state.levels, number);

@@ -15,7 +15,7 @@ use crate::run::{EntrySource, Run};
 /// The most bytes of a file that are read at a time,
 const WINDOW_BYTES: u64 = 1 << 20;
 /// and the least, however many files there are.
-pub(super) const LEAST_WINDOW_BYTES: usize = 64 << 10;
+pub(crate) const LEAST_WINDOW_BYTES: usize = 64 << 10;
 /// All windows of a merge together take this part of the memory budget.
 const BUDGET_PART: u64 = 16;
 
@@ -106,7 +106,7 @@ impl<R: Run> EntrySource for Input<R> {
 }
 
 /// The runs of a level from 1 on, one after the other.
-pub(super) struct LevelSource<R: Run> {
+pub(crate) struct LevelSource<R: Run> {
     /// Those that come next.
     runs: std::vec::IntoIter<Arc<R>>,
     window_bytes: usize,
@@ -117,7 +117,7 @@ pub(super) struct LevelSource<R: Run> {
 impl<R: Run> LevelSource<R> {
     /// Before the first entry of runs that are in the order of their keys. `reads`: the number of the file that is being
     /// read.
-    pub(super) fn new(runs: Vec<Arc<R>>, window_bytes: usize, reads: Arc<AtomicU32>) -> LevelSource<R> {
+    pub(crate) fn new(runs: Vec<Arc<R>>, window_bytes: usize, reads: Arc<AtomicU32>) -> LevelSource<R> {
         LevelSource { runs: runs.into_iter(), window_bytes, source: None, reads }
     }
 }

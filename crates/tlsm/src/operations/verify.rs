@@ -1,5 +1,5 @@
 //! Verification: every table file from end to end ([`FileVerifier`]); every list, with all its entries; the levels in order and
-//! disjoint; directory and pool against the MANIFEST. Commits of flushes and compactions wait meanwhile. Reads and writes don't.
+//! disjoint, and older versions of a key below newer ones; directory and pool against the MANIFEST. Commits of flushes and compactions wait meanwhile. Reads and writes don't.
 
 use std::sync::Arc;
 
@@ -45,6 +45,12 @@ pub(crate) fn verify(
             report.entries_checked += list.record().entries;
             report.findings.extend(list.list().verify());
         }
+    }
+    // (What can't be read is told already.)
+    if report.findings.is_empty()
+        && let Some(what) = slmdb_levels::find_newer_below_older(&version)?
+    {
+        report.findings.push(manifest(what));
     }
     find_stray_extents(state, &files, &under_way, &mut report);
     files.find_stray_tables(&named.files, &under_way, |number| state.levels.pins(number), &mut report)?;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use slmdb_env::ErrorKind;
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::list::{List, ListCursor, ListOptions, ListRecord, ListWriter, Persists, SegmentWriter};
-use slmdb_testkit::Simulated;
+use slmdb_testkit::{Recording, Seen, Simulated, Step, Watcher};
 
 use super::{
     Entry, check, complete_one, entry, extents_of, list_options, open, pool, segment_options, sort, write_one,
@@ -41,18 +42,23 @@ fn job(pool: &Arc<Pool<Simulated>>, old: &Arc<List<Simulated>>, new: &[Entry], s
     [fresh.into_record(), merged.into_record()]
 }
 
+/// The list of this number, if it is not refused.
+fn list_in(pool: Pool<Dram>, number: u32) -> Option<Arc<List<Dram>>> {
+    let pool = Arc::new(pool);
+    let extent = extents_of(&pool, ExtentKind::List).into_iter().find(|extent| extent.owner == number)?;
+    List::open(Arc::clone(&pool), extent, number, KeyOrder::Bytewise).ok().map(Arc::new)
+}
+
 /// What a list of this number is in an image: refused, or whole.
 fn look(image: Vec<u8>, number: u32, model: &[Entry]) -> bool {
-    let pool = Arc::new(Pool::from_image(Dram, image).unwrap());
-    let lists = extents_of(&pool, ExtentKind::List);
-    let Some(extent) = lists.into_iter().find(|extent| extent.owner == number) else { return false };
-    match List::open(Arc::clone(&pool), extent, number, KeyOrder::Bytewise) {
-        Ok(list) => {
-            check(&Arc::new(list), model);
-            true
-        }
-        Err(_) => false,
-    }
+    let pool = Pool::from_image(Dram, image).unwrap();
+    list_in(pool, number).inspect(|list| check(list, model)).is_some()
+}
+
+/// Whether a list of this number is whole in an image. `None`: it is refused, or the pool is.
+fn is_whole(image: &[u8], number: u32, model: &[Entry]) -> Option<bool> {
+    let list = list_in(Pool::from_image(Dram, image.to_vec()).ok()?, number)?;
+    Some(list.verify().is_empty() && list.record().entries == model.len() as u64)
 }
 
 /// Looks at what crashes leave from a moment on. `look` is told whether all had ended.
@@ -147,6 +153,52 @@ fn a_job_takes_two_fences_whatever_it_writes() {
     assert!(medium.counters().persists - start >= 4 * new.len() as u64);
     segments.complete(slice::from_ref(&list)).unwrap();
     check(&open(&pool, list.record(), &KeyOrder::Bytewise).unwrap(), &new);
+}
+
+/// Counts flushes and fences down, and leaves out the one at 0.
+#[derive(Clone)]
+struct LeavesOut(Arc<AtomicI64>);
+
+impl Watcher for LeavesOut {
+    fn see(&self, step: Step) -> Seen {
+        let is_counted = matches!(step, Step::Flush | Step::Fence);
+        Seen { path: 0, done: !is_counted || self.0.fetch_sub(1, Ordering::SeqCst) != 0 }
+    }
+}
+
+/// Each flush and each fence of a job is left out in turn. Then some crash shows a list that is not whole, or has lost one. But for those
+/// of the pool that make extents: what comes later makes their words durable, too.
+#[test]
+fn no_flush_or_fence_of_a_job_can_be_left_out() {
+    // A flush and a fence for the segment and for each list.
+    let of_pool = [0, 1, 2, 3, 5, 6];
+    let (old, new, _) = models(4);
+    let mut left_out = 0;
+    loop {
+        let steps = LeavesOut(Arc::new(AtomicI64::new(i64::MAX)));
+        let medium = Simulated::recording(Arc::new(Recording::watched_by(steps.clone())));
+        let pool = pool(medium.clone());
+        let list = complete_one(&pool, 1, &old, list_options(&KeyOrder::Bytewise, 10));
+        // The pool has no need to grow.
+        let room = pool.allocate_extent(ExtentKind::Arena, 4 * UNIT_BYTES, 1).unwrap();
+        pool.free_extent(room.offset).unwrap();
+        let begin = medium.moment();
+        steps.0.store(left_out, Ordering::SeqCst);
+        job(&pool, &list, &new, 64 << 10);
+        if steps.0.load(Ordering::SeqCst) >= 0 {
+            break;
+        }
+        let mut is_shown = false;
+        each_crash(&medium, begin, left_out as u64, |image, is_complete| {
+            let found = [(1, &old), (2, &new), (3, &old)].map(|(number, model)| is_whole(&image, number, model));
+            is_shown |=
+                found[0] != Some(true) || found.contains(&Some(false)) || (is_complete && found.contains(&None));
+        });
+        assert!(is_shown || of_pool.contains(&left_out), "step {left_out} can be left out");
+        left_out += 1;
+    }
+    // Those, one for what each list and the segment have, a fence, one for each list's word, and a fence.
+    assert_eq!(left_out, 6 + 3 + 1 + 2 + 1);
 }
 
 /// An extent that had a list before may still have its first word.
