@@ -207,6 +207,7 @@ impl<'a> Iterator for KeyEntries<'a> {
 pub(crate) struct ChunkPosition {
     at: usize,
     pub(crate) first_ordinal: u64,
+    entries: u32,
     entries_left: u32,
     run_left: u64,
     /// The block of the last entry taken; before the first, where that entry's block begins.
@@ -220,10 +221,15 @@ impl ChunkPosition {
     pub(crate) fn new(bytes: &[u8]) -> Option<ChunkPosition> {
         let mut at = 0;
         let first_ordinal = get_u64(bytes, &mut at)?;
-        let entries_left = get_u32(bytes, &mut at)?;
+        let entries = get_u32(bytes, &mut at)?;
         let place = Place { offset: get_u32(bytes, &mut at)?, length: 0 };
         let sequence = get_u64(bytes, &mut at)?;
-        Some(ChunkPosition { at, first_ordinal, entries_left, run_left: 0, place, sequence })
+        Some(ChunkPosition { at, first_ordinal, entries, entries_left: entries, run_left: 0, place, sequence })
+    }
+
+    /// How many entries the chunk has.
+    pub(crate) fn entries(&self) -> u32 {
+        self.entries
     }
 
     /// How many entries are behind it.

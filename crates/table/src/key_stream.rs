@@ -34,6 +34,25 @@ pub struct KeyStream {
     read_bytes: u64,
 }
 
+/// So many entries of a [`KeyChunk`] are found by one mark.
+const ENTRIES_PER_MARK: usize = 32;
+
+/// A chunk of a key section in memory, in which keys are found quickly. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct KeyChunk {
+    chunk: Chunk,
+    number: usize,
+    /// Positions before some entries, with the keys of these.
+    marks: Arc<[(ChunkPosition, Range<usize>)]>,
+}
+
+impl KeyChunk {
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunk.content.bytes.len() + self.marks.len() * size_of::<(ChunkPosition, Range<usize>)>()
+    }
+}
+
 /// The chunk that is in memory.
 #[derive(Debug)]
 struct OpenChunk {
@@ -164,8 +183,14 @@ impl KeyStream {
             return Err(Error::corruption(&self.path, self.whole.1, what));
         };
         let chunk = reader()?.read_chunk(offset, length)?;
-        self.next_chunk += 1;
+        let position = self.begin(&chunk)?;
         self.read_bytes += length;
+        self.open_at(self.next_chunk, chunk, position);
+        self.advance_in_chunk()
+    }
+
+    /// Where a chunk begins, if that is where the one before ended, as far as this is known.
+    fn begin(&self, chunk: &Chunk) -> Result<ChunkPosition> {
         let corrupt = |what| chunk.corrupt(&self.path, what);
         let position = ChunkPosition::new(chunk.content.as_slice()).ok_or_else(|| corrupt(SHORTER_THAN_HEADER))?;
         let begins = (position.first_ordinal, u64::from(position.place.offset));
@@ -175,10 +200,54 @@ impl KeyStream {
         if position.entries_left() == 0 {
             return Err(corrupt(NO_ENTRIES));
         }
+        Ok(position)
+    }
+
+    /// Goes on in a chunk, from a position on that is its beginning if entries before it were passed.
+    fn open_at(&mut self, number: usize, chunk: Chunk, position: ChunkPosition) {
+        self.next_chunk = number + 1;
         // What will have been passed at its end, but for its blocks.
-        self.passed = Some((position.first_ordinal.saturating_add(position.entries_left().into()), 0));
+        let through = position.first_ordinal.saturating_add(position.entries().into());
+        self.passed = Some((through, 0));
         self.open = Some(OpenChunk { chunk, position, at: None });
-        self.advance_in_chunk()
+    }
+
+    /// Reads a chunk, for [`KeyStream::enter`]; the stream stays where it is. All of its entries are decoded once.
+    pub fn read_chunk(&self, reader: &TableReader, number: usize) -> Result<KeyChunk> {
+        let (offset, length) = self.places[number];
+        let chunk = reader.read_chunk(offset, length)?;
+        let corrupt = |what| chunk.corrupt(&self.path, what);
+        let bytes = chunk.content.as_slice();
+        let mut position = ChunkPosition::new(bytes).ok_or_else(|| corrupt(SHORTER_THAN_HEADER))?;
+        let (mut marks, mut count) = (Vec::new(), 0_usize);
+        loop {
+            let before = position.clone();
+            let Some((key, _)) = position.advance(bytes).map_err(corrupt)? else { break };
+            if count.is_multiple_of(ENTRIES_PER_MARK) {
+                marks.push((before, key));
+            }
+            count += 1;
+        }
+        if marks.is_empty() {
+            return Err(corrupt(NO_ENTRIES));
+        }
+        Ok(KeyChunk { chunk, number, marks: marks.into() })
+    }
+
+    /// Where a chunk lies in the file, in bytes.
+    pub fn chunk_offset(&self, number: usize) -> u64 {
+        self.places[number].0
+    }
+
+    /// Goes before the first entry of a chunk with a key at or after this one, or somewhat further back. REQUIRES: the chunk is this
+    /// table's.
+    pub fn enter(&mut self, chunk: &KeyChunk, from: &[u8]) {
+        let bytes = chunk.chunk.content.as_slice();
+        let is_before =
+            |(_, key): &(ChunkPosition, Range<usize>)| self.order.compare(&bytes[key.clone()], from).is_lt();
+        let mark = chunk.marks.partition_point(is_before).saturating_sub(1);
+        self.last = None;
+        self.open_at(chunk.number, chunk.chunk.clone(), chunk.marks[mark].0.clone());
     }
 
     /// Lets a chunk go that was read to its end.

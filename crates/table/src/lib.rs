@@ -106,7 +106,7 @@ pub use footer::FORMAT_VERSION;
 pub use index_chunk::IndexChunk;
 pub use key_chunk_sizes::CHUNK_BYTES as KEY_CHUNK_BYTES;
 pub use key_section::{KeyEntries, KeySection};
-pub use key_stream::KeyStream;
+pub use key_stream::{KeyChunk, KeyStream};
 pub use mapped::MappedRead;
 pub use options::{
     LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_FILTER_BITS_PER_KEY, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES,

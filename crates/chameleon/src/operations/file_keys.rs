@@ -50,7 +50,7 @@ impl FileKeys {
         let mut keys = FileKeys { file, stream: KeyStream::new(&*tables.reader(file)?), tables };
         if let Some(from) = from {
             let (chunk, _) = keys.last_chunk_before(reader, Some(from))?;
-            keys.stream.seek_chunk(chunk);
+            keys.stream.enter(&keys.tables.key_chunk(file, &keys.stream, chunk)?, from);
         }
         Ok(keys)
     }

@@ -13,7 +13,9 @@ use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::atomic::AtomicBool;
-use slmdb_table::{Block, BlockEntry, EntryKind, IndexChunk, MappedRead, Place, Slice, TableReader};
+use slmdb_table::{
+    Block, BlockEntry, EntryKind, IndexChunk, KeyChunk, KeyStream, MappedRead, Place, Slice, TableReader,
+};
 
 use crate::Options;
 use crate::files::descriptors::ClosingEnv;
@@ -30,6 +32,7 @@ type BlockKey = (u32, u32);
 pub(super) enum Cached {
     Block(Block),
     Chunk(IndexChunk),
+    Keys(KeyChunk),
 }
 
 /// The error for a table file that is in the MANIFEST and not there.
@@ -52,6 +55,7 @@ impl Weighter<BlockKey, Cached> for ByMemory {
         let memory_bytes = match cached {
             Cached::Block(block) => block.memory_bytes(),
             Cached::Chunk(chunk) => chunk.memory_bytes(),
+            Cached::Keys(chunk) => chunk.memory_bytes(),
         };
         (memory_bytes + 2 * ALLOCATION_BYTES + CACHE_ENTRY_BYTES) as u64
     }
@@ -177,7 +181,7 @@ impl Tables {
     pub fn cached_block(&self, number: u32, place: Place) -> Option<Block> {
         match self.cached(number, place) {
             Some(Cached::Block(block)) => Some(block),
-            Some(Cached::Chunk(_)) | None => None,
+            Some(Cached::Chunk(_) | Cached::Keys(_)) | None => None,
         }
     }
 
@@ -202,6 +206,18 @@ impl Tables {
             self.keep(number, place, Cached::Block(block.clone()));
         }
         Ok(block)
+    }
+
+    /// A chunk of a table file's key section, from the cache or by one read. `stream` is one of that file.
+    pub fn key_chunk(&self, number: u32, stream: &KeyStream, chunk: usize) -> Result<KeyChunk> {
+        // (A file whose offsets are longer can't be: places are 32 bits long.)
+        let at = (number, stream.chunk_offset(chunk) as u32);
+        if let Some(Cached::Keys(chunk)) = self.blocks.get(&at) {
+            return Ok(chunk);
+        }
+        let chunk = stream.read_chunk(&*self.reader(number)?, chunk)?;
+        self.blocks.insert(at, Cached::Keys(chunk.clone()));
+        Ok(chunk)
     }
 
     /// Whether the block at `place` is in the cache. Does not count as a use of it.

@@ -2,6 +2,7 @@
 //! values that are hard to take.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::support::testing::{budgeted, config};
 use crate::support::watched::WatchedEnv;
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 use slmdb_env::{Env, Error, OpenMode, OsEnv};
 use slmdb_order::KeyOrder;
 use slmdb_table::{
-    Compression, EntryKind, KeySection, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Place,
+    Compression, EntryKind, KeySection, KeyStream, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Place,
     TableBuilder, TableOptions, TableReader, WorstCase,
 };
 use slmdb_testkit::MemoryEnv;
@@ -410,4 +411,48 @@ fn a_table_in_a_file_with_space_set_aside_is_cut_to_its_length() {
     let finished = builder.finish().unwrap();
     assert_eq!(env.content(PATH).unwrap().len() as u64, finished.length_bytes);
     assert_eq!(read_all(&env).unwrap(), small_entries());
+}
+
+/// From a mark of its chunk a key is a few entries away, and the rest of the section follows.
+#[test]
+fn a_key_is_found_in_its_chunk_and_the_rest_follows() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let env = MemoryEnv::new();
+        // Of every tenth key there are some versions.
+        let versions = |number: u64| if number.is_multiple_of(10) { 5 } else { 1 };
+        let entries: Vec<Entry> = (0..8_000_u64)
+            .flat_map(|number| (0..versions(number)).rev().map(move |version| (number, version)))
+            .map(|(number, version)| Entry::put(format!("key {number:08}"), 10 * number + version, "value"))
+            .collect();
+        build(&env, &entries, TableOptions { compression, ..TableOptions::default() }).unwrap();
+        let table = Arc::new(open(&env).unwrap());
+        let keys = keys_of(&table.key_section().unwrap()).unwrap();
+        let mut stream = KeyStream::new(&table);
+        assert!(stream.chunks() > 2, "{}", stream.chunks());
+        let chunks: Vec<_> = (0..stream.chunks()).map(|chunk| stream.read_chunk(&table, chunk).unwrap()).collect();
+        let firsts: Vec<_> = (0..stream.chunks()).map(|chunk| stream.first_key(&table, chunk).unwrap()).collect();
+        for (at, key) in keys.iter().enumerate().filter(|(at, key)| *at == 0 || keys[at - 1].key != key.key) {
+            // (A key's versions may begin at the end of the chunk before the one that begins with it.)
+            let chunk = firsts.partition_point(|first| *first < key.key).saturating_sub(1);
+            stream.enter(&chunks[chunk], &key.key);
+            let mut passed = 0;
+            while stream.advance(|| Ok(table.clone())).unwrap() && stream.entry().unwrap().key < &key.key[..] {
+                passed += 1;
+            }
+            assert!(passed <= 32, "{passed} entries before the key");
+            assert_eq!(stream.ordinal(), Some(at as u64));
+            let here = stream.entry().unwrap();
+            assert_eq!((here.key, here.sequence, here.place), (&key.key[..], key.sequence, key.place));
+        }
+        for from in [0, 1, keys.len() / 2, keys.len() - 1] {
+            let chunk = firsts.partition_point(|first| *first < keys[from].key).saturating_sub(1);
+            stream.enter(&chunks[chunk], &keys[from].key);
+            let mut followed = Vec::new();
+            while stream.advance(|| Ok(table.clone())).unwrap() {
+                followed.push(stream.entry().unwrap().sequence);
+            }
+            let all: Vec<u64> = keys.iter().map(|key| key.sequence).collect();
+            assert!(all.ends_with(&followed) && followed.len() + from >= all.len(), "from {from}");
+        }
+    }
 }
