@@ -22,7 +22,7 @@
 //! `docs/internals/levels.md` has the rules that all of this keeps.
 //!
 //! To read this crate: `run`, `version` and `change`, `levels`, `picking`, `retention` and `merge`, `moment_cursor` and
-//! `levels_cursor`; `table_run` and `table_output`; `jobs`; `salvage`.
+//! `levels_cursor`; `table_run` and `table_output`; `jobs`; `version_order`, `salvage`.
 #![forbid(unsafe_code)]
 
 mod around;
@@ -68,4 +68,4 @@ pub use salvage::{save_level_files, value_in_levels};
 pub use table_output::{LevelFiles, TableOutput};
 pub use table_run::{TableRun, TableRunCursor, TableRunSource, runs_of, window_bytes};
 pub use version::{Approximation, KeyRange, Version};
-pub use version_order::find_newer_below_older;
+pub use version_order::verify_levels;

@@ -1,18 +1,35 @@
-//! [`find_newer_below_older`]: whether going down finds ever older versions of each key (INV-L2). It reads all runs.
+//! [`verify_levels`]: whether runs are where they may be, and whether going down finds ever older versions of each key (INV-L2).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use slmdb_engine::VerifyReport;
 use slmdb_engine::read::merge::{Merge, Source};
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 
 use crate::depth::LEVEL_LAST;
 use crate::jobs::level_source::{LEAST_WINDOW_BYTES, LevelSource};
 use crate::run::Run;
 use crate::version::Version;
 
+/// Checks the levels, whose MANIFEST is `manifest`. If nothing was found before, all runs are read, and their versions compared.
+pub fn verify_levels<R: Run>(version: &Version<R>, manifest: &Path, report: &mut VerifyReport) -> Result<()> {
+    let finding = |what| Error::corruption(manifest, 0, what);
+    report.findings.extend(version.check().err().map(finding));
+    if !report.findings.is_empty() {
+        return Ok(());
+    }
+    match find_newer_below_older(version) {
+        Ok(found) => report.findings.extend(found.map(finding)),
+        Err(error @ Error::Corruption { .. }) => report.findings.push(error),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
 /// Finds a version of a key that lies above a newer one, and tells of it.
-pub fn find_newer_below_older<R: Run>(version: &Version<R>) -> Result<Option<String>> {
+pub(crate) fn find_newer_below_older<R: Run>(version: &Version<R>) -> Result<Option<String>> {
     // Runs of level 0 overlap, the newest first; those of another level don't.
     let of_level_zero = version.level(0).iter().map(|run| (0, vec![run.clone()]));
     let of_others = (1..=LEVEL_LAST).map(|level| (level, version.level(level).to_vec()));

@@ -203,7 +203,7 @@ impl KeyStream {
         Ok(position)
     }
 
-    /// Goes on in a chunk, from a position on that is its beginning if entries before it were passed.
+    /// Goes to a position in a chunk.
     fn open_at(&mut self, number: usize, chunk: Chunk, position: ChunkPosition) {
         self.next_chunk = number + 1;
         // What will have been passed at its end, but for its blocks.

@@ -161,7 +161,7 @@ impl Collector {
             return Ok(false);
         }
         self.store.check_space(input_bytes)?;
-        self.collect("garbage", inputs).map(|()| true)
+        self.collect("garbage", inputs)
     }
 
     /// Collects one file, with the reserve.
@@ -175,7 +175,7 @@ impl Collector {
         let Some(file) = first.or_else(|| if wanted.at_any_cost { with_deletes() } else { None }) else {
             return Ok(false);
         };
-        self.store.in_reserve(1, || self.collect("space", vec![file]).map(|()| true))
+        self.store.in_reserve(1, || self.collect("space", vec![file]))
     }
 
     /// See [`slmdb_engine::Engine::compact_range`].
@@ -215,18 +215,20 @@ impl Collector {
             };
             let needed_bytes = inputs.iter().map(Candidate::needed_bytes).sum::<f64>() as u64;
             let collected = self.store.check_space(needed_bytes).and_then(|()| self.collect("request", inputs));
-            match collected {
-                Err(Error::Full { .. }) => {
-                    self.store.in_reserve(1, || self.collect("request", vec![first.clone()]).map(|()| true))?;
-                }
-                collected => collected?,
+            let collected = match collected {
+                Err(Error::Full { .. }) => self.store.in_reserve(1, || self.collect("request", vec![first.clone()])),
+                collected => collected,
+            };
+            if !collected? {
+                // Another one may have the reserve, or the files.
+                self.state.compactions.wait_for_another();
             }
         }
     }
 
-    /// Writes files anew without their garbage.
+    /// Writes files anew without their garbage. Returns whether less is left.
     /// LOCKS: catalog; those of the collection
-    fn collect(&self, chosen_by: &'static str, mut inputs: Vec<Candidate>) -> Result<()> {
+    fn collect(&self, chosen_by: &'static str, mut inputs: Vec<Candidate>) -> Result<bool> {
         {
             let mut taken = self.taken.lock();
             inputs.retain(|file| taken.insert(file.number));
@@ -236,15 +238,16 @@ impl Collector {
         let is_there = |number: &u32| self.store.catalog.lock().state().files.contains_key(number);
         let there: Vec<u32> = numbers.iter().copied().filter(is_there).collect();
         inputs.retain(|file| there.contains(&file.number));
-        let collected = if there.is_empty() { Ok(()) } else { self.collect_taken(chosen_by, &inputs, &there) };
+        let collected = if there.is_empty() { Ok(false) } else { self.collect_taken(chosen_by, &inputs, &there) };
         let mut taken = self.taken.lock();
         taken.retain(|number| !numbers.contains(number));
         collected
     }
 
-    fn collect_taken(&self, chosen_by: &'static str, inputs: &[Candidate], numbers: &[u32]) -> Result<()> {
-        let input_bytes = inputs.iter().map(|file| file.record.length_bytes).sum();
+    fn collect_taken(&self, chosen_by: &'static str, inputs: &[Candidate], numbers: &[u32]) -> Result<bool> {
+        let input_bytes: u64 = inputs.iter().map(|file| file.record.length_bytes).sum();
         let work = CompactionWork { chosen_by, inputs: numbers.to_vec(), input_bytes };
+        let mut left_bytes = 0;
         self.store.observe_compaction(work, Error::clone, |done| {
             let mut unreadable = None;
             let mut outputs = Outputs::new(&self.store, self.store.context.options.compaction.table_file_bytes);
@@ -256,12 +259,14 @@ impl Collector {
                     Err(error)
                 }
             };
+            left_bytes = done.bytes_written;
             committed.and_then(|()| self.store.gave_space_back(None)).inspect_err(|error| match unreadable {
                 Some(file) => drop(self.unreadable.lock().insert(file)),
                 None if error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. }) => {}
                 None => self.store.context.fail(error.clone()),
             })
-        })
+        })?;
+        Ok(left_bytes < input_bytes)
     }
 
     /// Copies what is kept. Returns for each key of the outputs, in their order, the slot that led to its newest entry. `unreadable`:
@@ -289,7 +294,7 @@ impl Collector {
         let mut sources = Vec::with_capacity(inputs.len());
         for &input in inputs {
             let reader = tables.reader(input).map_err(|error| note(input, error))?;
-            sources.push(TableKeys::new(input, &reader, tables));
+            sources.push(TableKeys::new(input, &reader, &**tables));
         }
         let order = self.store.context.options.comparator.clone();
         let mut merge = Merge::new(sources, order, Vec::new(), (None, None))

@@ -7,7 +7,7 @@ use slmdb_engine::read::merge::Source;
 use slmdb_env::Result;
 use slmdb_manifest::FileRecord;
 
-use super::file_keys::FileKeys;
+use super::file_keys::file_keys;
 use super::get::Reader;
 
 /// What a table file has before a key: entries, and bytes.
@@ -58,7 +58,7 @@ impl Reader {
         if is_behind(&file.smallest_key) {
             return Ok((0, 0));
         }
-        let mut keys = FileKeys::new(self, number, Some(key))?;
+        let mut keys = file_keys(self, number, Some(key))?;
         while keys.advance()? {
             if let (Some(entry), Some(ordinal)) = (keys.entry(), keys.ordinal())
                 && is_behind(entry.key)

@@ -1,15 +1,17 @@
-//! [`FileKeys`]: the key section of a table file, from some key on; and [`ChunkKeys`], which remembers where its chunks begin.
+//! Key sections of table files, from some key on; and [`ChunkKeys`], which remembers where their chunks begin.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use slmdb_engine::files::table_cache::Tables;
-use slmdb_engine::read::merge::Source;
+use slmdb_engine::read::merge::TableKeys;
 use slmdb_env::Result;
 use slmdb_sync::scheduled::Mutex;
-use slmdb_table::{KeyEntry, KeyStream};
 
 use super::get::Reader;
+
+/// The key section of a table file, for as long as one likes.
+pub(super) type FileKeys = TableKeys<Arc<Tables>>;
 
 /// The first keys of chunks of a key section, by the numbers of the chunks.
 type FirstKeys = BTreeMap<usize, Arc<[u8]>>;
@@ -26,81 +28,43 @@ impl ChunkKeys {
         self.known.lock().remove(&file);
     }
 
-    fn first_key(&self, file: u32, chunk: usize, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<[u8]>> {
-        if let Some(key) = self.known.lock().get(&file).and_then(|chunks| chunks.get(&chunk)) {
+    fn first_key(&self, keys: &FileKeys, chunk: usize) -> Result<Arc<[u8]>> {
+        if let Some(key) = self.known.lock().get(&keys.number()).and_then(|chunks| chunks.get(&chunk)) {
             return Ok(key.clone());
         }
-        let key: Arc<[u8]> = read()?.into();
-        self.known.lock().entry(file).or_default().insert(chunk, key.clone());
+        let key: Arc<[u8]> = keys.first_key(chunk)?.into();
+        self.known.lock().entry(keys.number()).or_default().insert(chunk, key.clone());
         Ok(key)
     }
 }
 
-/// The key section of a table file, for as long as one likes. It keeps no file open.
-pub(super) struct FileKeys {
-    pub(super) file: u32,
-    tables: Arc<Tables>,
-    stream: KeyStream,
+/// A file's key section, before the first entry with a key at or after `from`, or somewhat further back.
+pub(super) fn file_keys(reader: &Reader, file: u32, from: Option<&[u8]>) -> Result<FileKeys> {
+    let tables = reader.store.tables.clone();
+    let mut keys = TableKeys::new(file, &*tables.reader(file)?, tables);
+    if let Some(from) = from {
+        let (chunk, _) = last_chunk_before(reader, &keys, Some(from))?;
+        keys.seek_in_chunk(chunk, from)?;
+    }
+    Ok(keys)
 }
 
-impl FileKeys {
-    /// Before the first entry with a key at or after `from`, or somewhat further back.
-    pub(super) fn new(reader: &Reader, file: u32, from: Option<&[u8]>) -> Result<FileKeys> {
-        let tables = reader.store.tables.clone();
-        let mut keys = FileKeys { file, stream: KeyStream::new(&*tables.reader(file)?), tables };
-        if let Some(from) = from {
-            let (chunk, _) = keys.last_chunk_before(reader, Some(from))?;
-            keys.stream.enter(&keys.tables.key_chunk(file, &keys.stream, chunk)?, from);
+/// The last chunk that begins before a key, and its first key. The first chunk always counts, and its first key is not told.
+pub(super) fn last_chunk_before(
+    reader: &Reader,
+    keys: &FileKeys,
+    until: Option<&[u8]>,
+) -> Result<(usize, Option<Arc<[u8]>>)> {
+    let order = &reader.store.context.options.comparator;
+    let (mut before, mut behind, mut begin) = (0, keys.chunks(), None);
+    while before + 1 < behind {
+        let middle = before + (behind - before) / 2;
+        let first_key = reader.state.chunk_keys.first_key(keys, middle)?;
+        if until.is_none_or(|until| order.compare(&first_key, until).is_lt()) {
+            (before, begin) = (middle, Some(first_key));
+        } else {
+            behind = middle;
         }
-        Ok(keys)
     }
-
-    /// The last chunk that begins before a key, and its first key. The first chunk always counts, and its first key is not told.
-    pub(super) fn last_chunk_before(
-        &self,
-        reader: &Reader,
-        until: Option<&[u8]>,
-    ) -> Result<(usize, Option<Arc<[u8]>>)> {
-        let order = &reader.store.context.options.comparator;
-        let (mut before, mut behind, mut begin) = (0, self.stream.chunks(), None);
-        while before + 1 < behind {
-            let middle = before + (behind - before) / 2;
-            let read = || self.stream.first_key(&*self.tables.reader(self.file)?, middle);
-            let first_key = reader.state.chunk_keys.first_key(self.file, middle, read)?;
-            if until.is_none_or(|until| order.compare(&first_key, until).is_lt()) {
-                (before, begin) = (middle, Some(first_key));
-            } else {
-                behind = middle;
-            }
-        }
-        Ok((before, begin))
-    }
-
-    /// The current entry, if there is one.
-    #[inline]
-    pub(super) fn entry(&self) -> Option<KeyEntry<'_>> {
-        self.stream.entry()
-    }
-
-    /// How many entries the table file has before the current one.
-    pub(super) fn ordinal(&self) -> Option<u64> {
-        self.stream.ordinal()
-    }
-}
-
-impl Source for FileKeys {
-    #[inline]
-    fn advance(&mut self) -> Result<bool> {
-        self.stream.advance(|| self.tables.reader(self.file))
-    }
-
-    #[inline]
-    fn key(&self) -> &[u8] {
-        self.stream.entry().map_or(&[], |entry| entry.key)
-    }
-
-    #[inline]
-    fn sequence(&self) -> u64 {
-        self.stream.entry().map_or(0, |entry| entry.sequence)
-    }
+    Ok((before, begin))
 }

@@ -15,7 +15,7 @@ use slmdb_order::EntryKind;
 use slmdb_structures::hash::Slot;
 use slmdb_table::{BlockEntry, Slice};
 
-use super::file_keys::FileKeys;
+use super::file_keys::file_keys;
 use crate::index::place_of;
 use crate::state::ChameleonState;
 
@@ -111,7 +111,7 @@ impl Reader {
 
     fn newer_in_file(&self, file: u32, key: &[u8], moment: u64, newest: Option<Version>) -> Result<Option<Version>> {
         let order = &self.store.context.options.comparator;
-        let mut keys = FileKeys::new(self, file, Some(key))?;
+        let mut keys = file_keys(self, file, Some(key))?;
         while keys.advance()? {
             let Some(entry) = keys.entry() else { break };
             match order.compare(entry.key, key) {

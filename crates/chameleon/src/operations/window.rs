@@ -15,7 +15,7 @@ use slmdb_engine::store::cursor::SeekTo;
 use slmdb_env::Result;
 use slmdb_order::Direction;
 
-use super::file_keys::FileKeys;
+use super::file_keys::{FileKeys, file_keys, last_chunk_before};
 use super::get::{Reader, Version};
 
 /// Keys of the first window of a range, and of the largest one.
@@ -121,7 +121,7 @@ impl Window {
         let order = &reader.store.context.options.comparator;
         let mut low: Option<Arc<[u8]>> = None;
         for &file in files {
-            let (_, begin) = FileKeys::new(reader, file, None)?.last_chunk_before(reader, until)?;
+            let (_, begin) = last_chunk_before(reader, &file_keys(reader, file, None)?, until)?;
             let is_higher = |begin: &Arc<[u8]>| low.as_ref().is_none_or(|low| order.compare(begin, low).is_gt());
             if let Some(begin) = begin.filter(is_higher) {
                 low = Some(begin);
@@ -135,7 +135,7 @@ impl Window {
 
     /// Takes what a moment sees of a merge, up to so many keys. Gives the next key, if there is one; the merge stands there.
     fn fill(&mut self, merge: &mut Merge<FileKeys>, moment: u64, keys_max: usize) -> Result<Option<Vec<u8>>> {
-        while let Some((file, entry)) = merge.first().and_then(|(_, source)| Some((source.file, source.entry()?))) {
+        while let Some((file, entry)) = merge.first().and_then(|(_, source)| Some((source.number(), source.entry()?))) {
             let is_new = self.last_key() != Some(entry.key);
             if is_new && entry.sequence <= moment {
                 if self.entries.len() >= keys_max {
@@ -178,7 +178,7 @@ impl Window {
 
 /// The key sections of these files between two keys, merged.
 fn merge(reader: &Reader, files: &[u32], (from, until): (Option<&[u8]>, Option<&[u8]>)) -> Result<Merge<FileKeys>> {
-    let sources: Result<Vec<FileKeys>> = files.iter().map(|&file| FileKeys::new(reader, file, from)).collect();
+    let sources: Result<Vec<FileKeys>> = files.iter().map(|&file| file_keys(reader, file, from)).collect();
     let order = reader.store.context.options.comparator.clone();
     Merge::new(sources?, order, Vec::new(), (from, until)).map_err(|(_, error)| error)
 }

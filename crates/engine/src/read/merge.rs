@@ -7,6 +7,7 @@
 //! prefix of all keys.
 
 use std::cmp::Ordering;
+use std::ops::Deref;
 
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
@@ -41,22 +42,39 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// The key section of a table file, as a [`Source`]. It keeps no file open.
-pub struct TableKeys<'t> {
+/// The key section of a table file, as a [`Source`]. It keeps no file open. `T`: how it has the table files.
+pub struct TableKeys<T> {
     number: u32,
-    tables: &'t Tables,
+    tables: T,
     stream: KeyStream,
 }
 
-impl<'t> TableKeys<'t> {
+impl<T: Deref<Target = Tables>> TableKeys<T> {
     /// The key section of this table file, before its first entry.
-    pub fn new(number: u32, reader: &TableReader, tables: &'t Tables) -> TableKeys<'t> {
+    pub fn new(number: u32, reader: &TableReader, tables: T) -> TableKeys<T> {
         TableKeys { number, tables, stream: KeyStream::new(reader) }
+    }
+
+    /// The number of the table file.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Moves before the first entry with a key at or after `from`, possibly somewhat further back.
     pub fn seek(&mut self, from: &[u8]) -> Result<()> {
         self.stream.seek(&*self.tables.reader(self.number)?, from)
+    }
+
+    /// The same within this chunk, which comes from the cache if it is there.
+    pub fn seek_in_chunk(&mut self, chunk: usize, from: &[u8]) -> Result<()> {
+        let chunk = self.tables.key_chunk(self.number, &self.stream, chunk)?;
+        self.stream.enter(&chunk, from);
+        Ok(())
+    }
+
+    /// How many entries the table file has before the current one.
+    pub fn ordinal(&self) -> Option<u64> {
+        self.stream.ordinal()
     }
 
     /// Number of chunks.
@@ -81,7 +99,7 @@ impl<'t> TableKeys<'t> {
     }
 }
 
-impl Source for TableKeys<'_> {
+impl<T: Deref<Target = Tables>> Source for TableKeys<T> {
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         self.stream.advance(|| self.tables.reader(self.number))

@@ -65,15 +65,8 @@ impl Verifier<'_> {
             let found = self.verify_records(tree, &run_files, &mut report);
             self.verify_rebuild(tree, found.as_ref(), &run_files, &mut report);
         }
-        if let Err(what) = self.state.levels.current().check() {
-            report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
-        }
-        // (What can't be read is told already.)
-        if report.findings.is_empty()
-            && let Some(what) = slmdb_levels::find_newer_below_older(&self.state.levels.current())?
-        {
-            report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
-        }
+        let manifest = self.files.context.directory.join(MANIFEST_NAME);
+        slmdb_levels::verify_levels(&self.state.levels.current(), &manifest, &mut report)?;
         let is_kept = |number| slmdb_engine::files::obsolete_files::PinnedFiles::pins(&self.state.levels, number);
         self.files.find_stray_tables(&files, &under_way, is_kept, &mut report)?;
         self.files.limit_findings(&mut report);

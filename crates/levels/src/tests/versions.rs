@@ -11,6 +11,7 @@ use slmdb_table::EntryKind;
 
 use super::memory_run::MemoryRun;
 use super::merging::entry;
+use crate::version_order::find_newer_below_older;
 use crate::{Approximation, Change, LevelOptions, Levels, LevelsCursor, Run, RunRecord, Version, edit_of, level_stats};
 
 /// A run with these keys, of which the first version has this number.
@@ -21,6 +22,17 @@ fn run(number: u32, sequence: u64, keys: &[&str]) -> Arc<MemoryRun> {
 
 fn version(runs: Vec<(u8, Arc<MemoryRun>)>) -> Result<Version<MemoryRun>, String> {
     Version::new(KeyOrder::Bytewise, runs)
+}
+
+#[test]
+fn a_newer_version_below_an_older_one_is_found() {
+    let found = |runs| find_newer_below_older(&version(runs).unwrap()).unwrap();
+    let (old, new, other) = (run(1, 1, &["a", "c"]), run(2, 9, &["a"]), run(3, 5, &["b"]));
+    assert_eq!(found(vec![(0, new.clone()), (0, old.clone()), (1, other.clone())]), None);
+    assert_eq!(found(vec![(1, new.clone()), (1, other.clone()), (2, old.clone())]), None);
+    let told = found(vec![(1, old.clone()), (2, other), (3, new.clone())]).unwrap();
+    assert_eq!(told, "key a: sequence number 1 on level 1 lies above the newer 9 on level 3");
+    assert!(found(vec![(0, old), (6, new)]).is_some());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::read::merge::{Merge, TableKeys};
 use slmdb_env::Error;
 use slmdb_table::{EntryKind, KeyEntry, Place};
@@ -29,7 +30,7 @@ struct Entry {
 
 impl EntryBatch {
     /// Replaces the batch by the next entries. `false`: there are none. An error comes with the position of its input.
-    pub(crate) fn fill(&mut self, merge: &mut Merge<TableKeys<'_>>) -> Result<bool, (usize, Error)> {
+    pub(crate) fn fill(&mut self, merge: &mut Merge<TableKeys<&Tables>>) -> Result<bool, (usize, Error)> {
         self.keys.clear();
         self.entries.clear();
         while self.entries.len() < ENTRIES && self.keys.len() < KEY_BYTES {

@@ -1,6 +1,7 @@
 //! The merge of a compaction: the inputs' entries in key order, checked one batch at a time, and copied if they are
 //! valid.
 
+use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::files::values_in_order::Values;
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_env::Error;
@@ -24,7 +25,7 @@ impl Compactor {
         let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
         for (input, &number) in plan.inputs.iter().enumerate() {
             let reader = self.store.tables.reader(number).map_err(|error| unreadable((input, error)))?;
-            keys.push(TableKeys::new(number, &reader, &self.store.tables));
+            keys.push(TableKeys::new(number, &reader, &*self.store.tables));
             values.push(Values::new(&reader, inputs::window_bytes(plan.inputs.len())));
             bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
         }
@@ -40,7 +41,7 @@ impl Compactor {
     fn merge_valid(
         &self,
         plan: &Plan,
-        merge: &mut Merge<TableKeys<'_>>,
+        merge: &mut Merge<TableKeys<&Tables>>,
         values: &mut [Values],
         outputs: &mut Outputs<'_>,
     ) -> Result<(), Stopped> {

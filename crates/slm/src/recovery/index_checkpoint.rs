@@ -147,23 +147,16 @@ impl IndexCheckpointer {
         let Some(record) = written? else { return Ok(false) };
         self.store.context.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
-        // All that the scan has seen is in the MANIFEST after this, unless a job failed or gave up. A job that waits for space may
-        // do so without end.
+        // All that the scan has seen is in the MANIFEST after this, unless a job failed or gave up. Nobody waits for a job that waits
+        // for space: that may be without end.
         let look = || Ok(self.state.index.indexing.try_lock().map(|ahead| *ahead));
         let looked = self.store.writes.take_from_jobs(look);
         if self.store.context.has_failed() {
             return Ok(false);
         }
-        let index_is_ahead = match looked {
-            Err(error) if error.may_be_tried_again() => {
-                self.store.context.env.remove_file(&path)?;
-                return Err(error);
-            }
-            looked => looked?,
-        };
-        if index_is_ahead {
+        if !matches!(looked, Ok(false)) {
             self.store.context.env.remove_file(&path)?;
-            return Ok(false);
+            return looked.map(|_is_ahead| false);
         }
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         // While `taking` is held, nobody else changes the checkpoints. Deletes that were dropped meanwhile count only where there

@@ -1,5 +1,6 @@
 //! Verification: every table file from end to end ([`FileVerifier`]); every list, with all its entries; the levels in order and
-//! disjoint, and older versions of a key below newer ones; directory and pool against the MANIFEST. Commits of flushes and compactions wait meanwhile. Reads and writes don't.
+//! disjoint, and older versions of a key below newer ones; directory and pool against the MANIFEST. Commits of flushes and
+//! compactions wait meanwhile. Reads and writes don't.
 
 use std::sync::Arc;
 
@@ -33,12 +34,9 @@ pub(crate) fn verify(
         report.entries_checked += reader.properties().entries;
     });
     let version = state.levels.current();
-    let manifest = |what| Error::corruption(store.context.directory.join(MANIFEST_NAME), 0, what);
-    if let Err(what) = version.check() {
-        report.findings.push(manifest(what));
-    }
+    let manifest = store.context.directory.join(MANIFEST_NAME);
     if let Some(what) = difference(&version, &named) {
-        report.findings.push(manifest(what));
+        report.findings.push(Error::corruption(&manifest, 0, what));
     }
     for (_, run) in version.runs() {
         if let Some(list) = run.list() {
@@ -46,12 +44,7 @@ pub(crate) fn verify(
             report.findings.extend(list.list().verify());
         }
     }
-    // (What can't be read is told already.)
-    if report.findings.is_empty()
-        && let Some(what) = slmdb_levels::find_newer_below_older(&version)?
-    {
-        report.findings.push(manifest(what));
-    }
+    slmdb_levels::verify_levels(&version, &manifest, &mut report)?;
     find_stray_extents(state, &files, &under_way, &mut report);
     files.find_stray_tables(&named.files, &under_way, |number| state.levels.pins(number), &mut report)?;
     files.limit_findings(&mut report);

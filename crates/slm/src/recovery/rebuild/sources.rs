@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::read::merge::{Source, TableKeys};
 use slmdb_env::Result;
 use slmdb_table::{CheckpointStream, EntryKind, Place};
@@ -9,7 +10,7 @@ use slmdb_table::{CheckpointStream, EntryKind, Place};
 /// A source of keys.
 pub(crate) enum Keys<'t> {
     /// The key section of a table file, and the file's position among those of the store.
-    Table { file: usize, keys: TableKeys<'t> },
+    Table { file: usize, keys: TableKeys<&'t Tables> },
     /// A checkpoint, and for each of its files the position among those of the store, if it still exists.
     Checkpoint { files: Arc<[Option<usize>]>, stream: CheckpointStream },
 }
