@@ -187,6 +187,8 @@ impl Collector {
 
     /// Merges all files of a range, unless it is one without garbage or deletes. Without space for that one by one, with the reserve.
     fn collect_range(&self, (from, to): KeyRange<'_>) -> Result<()> {
+        // Files that another one collects would be left out, and what lies in them may hold back deletes.
+        let _alone = self.state.compactions.alone();
         let order = self.store.context.options.comparator.clone();
         let is_in_range = |file: &FileRecord| {
             let is_behind = match from {

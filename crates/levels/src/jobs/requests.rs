@@ -32,7 +32,11 @@ impl<S: LevelsState> LevelJobs<S> {
         for (level, number) in self.runs_with_garbage(range) {
             self.step_by_step(give_back, || match self.state.levels().plan_run(level, number) {
                 Picked::Plan(plan) => self.compact_in_free_space(plan).map(|()| ControlFlow::Break(())),
-                _ => Ok(ControlFlow::Break(())),
+                Picked::Busy => {
+                    self.state.compactions().wait_for_another();
+                    Ok(ControlFlow::Continue(()))
+                }
+                Picked::Nothing => Ok(ControlFlow::Break(())),
             })?;
         }
         // (What looks for space keeps the version that it looks at, and so its runs.)
