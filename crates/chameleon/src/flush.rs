@@ -11,14 +11,17 @@ use slmdb_engine::observe::spans::timed;
 use slmdb_engine::store::flush::FlushedFile;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
+use slmdb_pmem::Claim;
 use slmdb_structures::hash::{Identity, Slot};
 use slmdb_table::TableForm;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::index::{Index, slot_of};
+use crate::options::{ChameleonOptions, UpperLevels};
+use crate::shards::section::{Level, Row};
+use crate::shards::{Index, slot_of};
 use crate::state::ChameleonState;
 
 /// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
@@ -31,6 +34,8 @@ pub(crate) struct Flush {
 struct Made {
     number: u32,
     record: FileRecord,
+    /// How long the hash table of its slots is, in bytes; 0 if there is none.
+    hash_table_bytes: u64,
     slots: Vec<(Identity, Slot)>,
 }
 
@@ -65,7 +70,8 @@ impl Flush {
             Ok((finished, _)) => {
                 let record = FileRecord { live_keys: 0, ..file_record(&finished.properties, finished.length_bytes) };
                 let slots = deal(&self.state.index, number, &finished.keys)?;
-                Ok(Made { number, record, slots })
+                let hash_table_bytes = self.write_hash_table(number, &slots)?;
+                Ok(Made { number, record, hash_table_bytes, slots })
             }
             Err(error) => {
                 if error.may_be_tried_again() {
@@ -73,6 +79,23 @@ impl Flush {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Writes a hash table for the next opening, which has the number of the table file. Returns its length in bytes. Where there is no
+    /// space for one, the opening will read the table file's keys.
+    fn write_hash_table(&self, number: u32, slots: &[(Identity, Slot)]) -> Result<u64> {
+        if self.store.context.options.own::<ChameleonOptions>().upper_levels == UpperLevels::None {
+            return Ok(0);
+        }
+        let table = self.state.upper_table(number, slots.to_vec())?;
+        match self.state.hash_tables.write(&table, Claim::Ordinary) {
+            Ok(()) => {
+                self.state.count_written(&self.store.context, table.record().length_bytes);
+                Ok(table.record().length_bytes)
+            }
+            Err(Error::Full { .. }) => Ok(0),
+            Err(error) => Err(error),
         }
     }
 
@@ -86,17 +109,26 @@ impl Flush {
         };
         edit.files_added.extend(made.iter().map(|made| (made.number, made.record.clone())));
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
+        let made = made.as_ref();
         let commit = || {
             let mut writers = self.state.index.writers.lock();
-            self.store.catalog.commit(|state| numbered(state, edit.clone()))?;
+            let mut edit = edit.clone();
+            let mut rows = writers.rows().to_vec();
+            if let Some(&Made { number, hash_table_bytes, .. }) = made {
+                let level = if hash_table_bytes > 0 { Level::Upper } else { Level::KeySection };
+                rows.push(Row { number, epoch: writers.next_epoch()?, length_bytes: hash_table_bytes, level });
+                edit.engine_section = [self.state.index.part(&rows)].into();
+            }
+            self.store.catalog.commit(|state| numbered(state, edit))?;
+            writers.take_rows(rows);
             let slots = made.iter().flat_map(|made| &made.slots);
             slots.for_each(|(identity, slot)| writers.insert(identity, *slot));
             Ok(())
         };
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
         Ok(made.map(|Made { number, record, .. }| {
-            self.store.catalog.numbers.end(number);
-            FlushedFile { number, entries: record.entries, bytes: record.length_bytes }
+            self.store.catalog.numbers.end(*number);
+            FlushedFile { number: *number, entries: record.entries, bytes: record.length_bytes }
         }))
     }
 }

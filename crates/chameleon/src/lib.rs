@@ -6,21 +6,24 @@
 //! | paper | here |
 //! |---|---|
 //! | 2 the storage log | the arena of a MemTable, then the table file of its flush |
-//! | 2.1 shards, hash tables | `slmdb_structures::hash`; `index` |
+//! | 2.1 shards, hash tables | `slmdb_structures::hash`; `shards` |
 //! | 2.1 MemTable, flush | one MemTable for all shards; `flush` deals its keys out |
-//! | 2.2 Auxiliary Bypass Index | `index`, without a limit |
+//! | 2.1 upper levels | tables of flushes, which only openings read: `flush`, `recovery::load` |
+//! | 2.1, 2.2 last level, its compaction | `compaction::last_level` |
+//! | 2.2 Auxiliary Bypass Index | `shards`, the bypass |
+//! | 2.3 Write-Intensive Mode | `UpperLevels::None` |
+//! | 2.5 random load factors | `slmdb_structures::hash::KeyHasher` |
 //!
-//! So far this is what the paper compares with as Dram-Hash: all of the index is in DRAM, and each opening makes it anew. The upper
-//! levels, the last level and both modes (2.1 to 2.4) are not here yet. Not in the paper: garbage is collected
-//! (`compaction::garbage`), there are ranges (`operations::range_query`), snapshots, deletes.
+//! Get-Protect Mode (2.4) is not here yet. Not in the paper: garbage is collected (`compaction::garbage`), there are ranges
+//! (`operations::range_query`), snapshots, deletes.
 #![forbid(unsafe_code)]
 
 mod compaction;
 mod flush;
-mod index;
 mod operations;
 mod options;
 mod recovery;
+mod shards;
 mod space;
 mod state;
 mod tier;
@@ -30,7 +33,7 @@ use slmdb_engine::store::opening::open;
 use slmdb_engine::{Capabilities, repair};
 use slmdb_table::TableForm;
 
-pub use crate::options::ChameleonOptions;
+pub use crate::options::{ChameleonOptions, UpperLevels};
 use crate::recovery::open::ChameleonOpening;
 use crate::recovery::repair::ChameleonRepair;
 
@@ -41,7 +44,7 @@ pub const KIND: EngineKind = EngineKind {
     threads: tier::THREADS,
     table_form: TableForm::ByPlace,
     check_pool: space::check_pool,
-    own_files: |_| Ok(Vec::new()),
+    own_files: shards::section::own_files,
     open: open::<ChameleonOpening>,
     repair: repair::repair::<ChameleonRepair>,
 };

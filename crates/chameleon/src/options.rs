@@ -6,20 +6,50 @@ use slmdb_structures::hash::SHARDS_MAX;
 /// Options of the engine ChameleonDB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChameleonOptions {
-    /// How many shards the index has: a power of two, up to 16,384. 256 by default.
-    pub shards: u32,
+    /// How many shards the index has: a power of two, up to 16,384. It is fixed when the store is made: 256, unless this says
+    /// otherwise. A store with another number is [refused](slmdb_env::Error::Invalid).
+    pub shards: Option<u32>,
+    /// The most memory that the Auxiliary Bypass Index (section 2.2 of the paper) takes, in bytes, while no compaction lags behind;
+    /// it is rounded down to what is a power of two for each shard. `None`: a quarter of the store's memory budget. With `u64::MAX`
+    /// all of the index is in memory, and each opening reads all keys: the paper's Dram-Hash.
+    pub bypass_bytes: Option<u64>,
+    /// How MemTables are flushed into the index. [`UpperLevels::Flat`] by default.
+    pub upper_levels: UpperLevels,
+    /// A compaction of the last level writes about so many bytes at a time. 16 MiB by default.
+    pub job_bytes: u64,
+}
+
+/// What openings make the Auxiliary Bypass Index of again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpperLevels {
+    /// A hash table of each flush.
+    #[default]
+    Flat,
+    /// The keys of the table files of flushes: the paper's Write-Intensive Mode (section 2.3). Less is written, and an opening takes
+    /// longer.
+    None,
+}
+
+impl ChameleonOptions {
+    /// Whether the index has tables of the last level.
+    pub(crate) fn is_bypass_bounded(&self) -> bool {
+        self.bypass_bytes != Some(u64::MAX)
+    }
 }
 
 impl Default for ChameleonOptions {
     fn default() -> ChameleonOptions {
-        ChameleonOptions { shards: 256 }
+        ChameleonOptions { shards: None, bypass_bytes: None, upper_levels: UpperLevels::Flat, job_bytes: 16 << 20 }
     }
 }
 
 impl OwnOptions for ChameleonOptions {
     fn complaint(&self) -> Option<&'static str> {
-        let may_be = self.shards.is_power_of_two() && self.shards <= SHARDS_MAX;
-        (!may_be).then_some("shards must be a power of two up to 16384")
+        let may_be = self.shards.is_none_or(|shards| shards.is_power_of_two() && shards <= SHARDS_MAX);
+        if !may_be {
+            return Some("shards must be a power of two up to 16384");
+        }
+        (self.job_bytes == 0).then_some("job_bytes must be above 0")
     }
 }
 
@@ -29,11 +59,13 @@ mod tests {
 
     #[test]
     fn what_no_store_can_have_is_refused_by_its_name() {
+        let with = |shards| ChameleonOptions { shards: Some(shards), ..ChameleonOptions::default() };
+        assert_eq!(ChameleonOptions::default().complaint(), None);
         for shards in [1, 256, SHARDS_MAX] {
-            assert_eq!(ChameleonOptions { shards }.complaint(), None);
+            assert_eq!(with(shards).complaint(), None);
         }
         for shards in [0, 3, SHARDS_MAX + 1, 2 * SHARDS_MAX] {
-            assert!(ChameleonOptions { shards }.complaint().is_some_and(|said| said.contains("shards")), "{shards}");
+            assert!(with(shards).complaint().is_some_and(|said| said.contains("shards")), "{shards}");
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
+use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::{Moments, Snapshots};
@@ -13,14 +15,19 @@ use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
 use slmdb_pmem::{AnyMedium, Pool};
+use slmdb_structures::hash::{FinishedTable, Identity, Slot, TableBuilder, TableOptions};
 
-use crate::index::Index;
 use crate::operations::file_keys::ChunkKeys;
+use crate::shards::Index;
+use crate::shards::section::Level;
+use crate::shards::tables::HashTables;
 
 /// What ChameleonDB keeps of an open store: the index.
 pub(crate) struct ChameleonState {
     pub(crate) pool: Arc<Pool<AnyMedium>>,
     pub(crate) index: Index,
+    /// Where the index's tables lie that are not in DRAM.
+    pub(crate) hash_tables: HashTables,
     /// The moments of snapshots and cursors. Table files keep what these see, so nothing is kept beside.
     pub(crate) snapshots: Snapshots<Location>,
     /// Where chunks of key sections begin.
@@ -31,14 +38,49 @@ pub(crate) struct ChameleonState {
 
 impl ChameleonState {
     /// With this index.
-    pub(crate) fn new(options: &Options, pool: Arc<Pool<AnyMedium>>, index: Index) -> ChameleonState {
+    pub(crate) fn new(
+        options: &Options,
+        pool: Arc<Pool<AnyMedium>>,
+        index: Index,
+        hash_tables: HashTables,
+    ) -> ChameleonState {
         let snapshots = Snapshots::new(options.comparator.clone());
         ChameleonState {
             pool,
             index,
+            hash_tables,
             snapshots,
             chunk_keys: ChunkKeys::default(),
             compactions: CompactionQueue::default(),
+        }
+    }
+
+    /// A hash table of the upper levels, with no part yet.
+    pub(crate) fn new_upper(&self, number: u32) -> Result<TableBuilder> {
+        let shards = self.index.hasher().shards();
+        let uuid = self.hash_tables.uuid();
+        // Its epoch is told when it is committed, and the MANIFEST has it.
+        TableBuilder::new(TableOptions { number, uuid, level: Level::Upper as u8, epoch: 0, shards, range: 0..shards })
+    }
+
+    /// A hash table of the upper levels with these slots, of each identity one.
+    pub(crate) fn upper_table(&self, number: u32, mut slots: Vec<(Identity, Slot)>) -> Result<FinishedTable> {
+        slots.sort_unstable_by_key(|(identity, _)| *identity);
+        let mut builder = self.new_upper(number)?;
+        let mut slots = slots.into_iter().peekable();
+        for shard in self.index.shards() {
+            builder.begin_part(shard, self.index.hasher().load_percent(shard))?;
+            while let Some((_, slot)) = slots.next_if(|(identity, _)| identity.shard() == shard) {
+                builder.add(slot)?;
+            }
+        }
+        builder.finish()
+    }
+
+    /// Takes note that a hash table was written.
+    pub(crate) fn count_written(&self, context: &StoreContext, bytes: u64) {
+        if self.hash_tables.are_files() {
+            context.counted.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 }

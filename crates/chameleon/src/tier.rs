@@ -4,24 +4,41 @@
 //! Readers look into MemTables first, so they miss nothing: a MemTable leaves the readers' list after its slots are there.
 
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::background::workers::{Work, work};
 use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::store::parts::Parts;
-use slmdb_engine::store::tier::{Moment, Tier};
+use slmdb_engine::store::tier::{Held, Moment, Tier};
 use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
-use slmdb_env::Result;
+use slmdb_env::{Env, Result};
+use slmdb_manifest::StoreState;
 
 use crate::compaction::garbage::Collector;
+use crate::compaction::last_level::LastLevel;
 use crate::flush::Flush;
 use crate::operations::get::Reader;
 use crate::operations::range_query::ChameleonCursor;
 use crate::operations::verify::verify;
+use crate::shards::section::forget_index;
+use crate::shards::tables::HeldTables;
 use crate::state::ChameleonState;
 
 /// The background threads beside those that every store has, in the order of [`ChameleonTier::work`].
 pub(crate) const THREADS: &[&str] = &["slmdb-flush"];
+
+/// Keeps the files of hash tables. A copy has those that are files, and makes its index anew if they are in the pool.
+struct HeldIndex<'t>(HeldTables<'t>);
+
+impl Held for HeldIndex<'_> {
+    fn write_into(&self, _: &dyn Env, _: &Path, state: &mut StoreState) -> Result<()> {
+        if !self.0.are_files() {
+            forget_index(state);
+        }
+        Ok(())
+    }
+}
 
 /// What ChameleonDB does below the MemTables of a store.
 pub(crate) struct ChameleonTier {
@@ -38,9 +55,10 @@ impl Tier for ChameleonTier {
 
     fn new(store: &Arc<Parts>, state: &Arc<ChameleonState>) -> ChameleonTier {
         let (store, state) = (store.clone(), state.clone());
+        let last_level = Arc::new(LastLevel::new(store.clone(), state.clone()));
         ChameleonTier {
             reader: Arc::new(Reader { store: store.clone(), state: state.clone() }),
-            collector: Arc::new(Collector::new(store.clone(), state.clone())),
+            collector: Arc::new(Collector::new(store.clone(), state.clone(), last_level)),
             flush: Arc::new(Flush { store: store.clone(), state: state.clone() }),
             store,
             state,
@@ -79,6 +97,10 @@ impl Tier for ChameleonTier {
         verify(&self.store, &self.state, progress)
     }
 
+    fn hold_files(&self) -> Box<dyn Held + '_> {
+        Box::new(HeldIndex(self.state.hash_tables.hold()))
+    }
+
     fn table_files(&self) -> Vec<TableFile> {
         let leads_to = self.state.index.writers.lock().leads_to().clone();
         let catalog = self.store.catalog.lock();
@@ -89,6 +111,10 @@ impl Tier for ChameleonTier {
 
     fn count_stats(&self, stats: &mut Stats) {
         stats.live_bytes = self.collector.needed_bytes();
-        stats.count_index(self.state.index.keys(), self.state.index.memory_bytes(), 0);
+        let index_bytes = match self.state.hash_tables.are_files() {
+            true => self.state.index.memory_bytes(),
+            false => self.state.hash_tables.pool_bytes(),
+        };
+        stats.count_index(self.state.index.keys(), index_bytes, 0);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_chameleon::ChameleonOptions;
+use slmdb_chameleon::{ChameleonOptions, UpperLevels};
 use slmdb_engine::{CompactionOptions, Engine, EngineSnapshot, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
 
@@ -27,9 +27,24 @@ fn options(env: &MemoryEnv, random: &mut Random) -> Options {
             space_amplification_max: 1.1,
             ..CompactionOptions::default()
         },
-        own: Some(Arc::new(ChameleonOptions { shards: [1, 4, 256][random.below(3) as usize] })),
+        own: Some(Arc::new(ChameleonOptions {
+            shards: None,
+            bypass_bytes: [Some(1), Some(1), Some(u64::MAX), None][random.below(4) as usize],
+            upper_levels: [UpperLevels::Flat, UpperLevels::None][random.below(2) as usize],
+            job_bytes: [1, 4 << 10, 1 << 20][random.below(3) as usize],
+        })),
         ..Options::default()
     }
+}
+
+/// The same for a new store, with few shards or many.
+fn options_of_new(env: &MemoryEnv, random: &mut Random) -> Options {
+    let options = options(env, random);
+    let own = ChameleonOptions {
+        shards: Some([1, 4, 256][random.below(3) as usize]),
+        ..options.own::<ChameleonOptions>()
+    };
+    Options { own: Some(Arc::new(own)), ..options }
 }
 
 fn open(options: &Options) -> Arc<dyn Engine> {
@@ -76,7 +91,7 @@ fn assert_snapshots_hold(snapshots: &Snapshots, context: &str) {
 /// Returns how many collections there were.
 fn live_a_life(seed: u64) -> u64 {
     let (mut env, mut random, mut model) = (MemoryEnv::new(), Random(seed), Model::new());
-    let mut engine = open(&options(&env, &mut random));
+    let mut engine = open(&options_of_new(&env, &mut random));
     let (mut snapshots, mut collections) = (Snapshots::new(), 0);
     for step in 0..3000_u64 {
         let context = format!("seed {seed}, step {step}");
@@ -131,7 +146,7 @@ fn it_holds_what_a_map_holds() {
 #[test]
 fn deletes_go_when_a_range_is_compacted() {
     let (env, mut random) = (MemoryEnv::new(), Random(1));
-    let engine = open(&options(&env, &mut random));
+    let engine = open(&options_of_new(&env, &mut random));
     for round in 0..2 {
         for number in 0..KEYS {
             let mut batch = WriteBatch::new();
@@ -157,7 +172,7 @@ fn deletes_go_when_a_range_is_compacted() {
 #[test]
 fn what_a_snapshot_sees_stays_until_it_goes() {
     let (env, mut random) = (MemoryEnv::new(), Random(1));
-    let engine = open(&options(&env, &mut random));
+    let engine = open(&options_of_new(&env, &mut random));
     let put_all = |value: u8| {
         for number in 0..KEYS {
             let mut batch = WriteBatch::new();

@@ -4,8 +4,11 @@
 //! keeps current entries, and what a moment may see. Then, while no slot changes, it looks whether they are still current, commits
 //! the new files in the place of the old ones, and lets slots lead there. What was replaced meanwhile is garbage of the new files.
 //!
-//! A delete that is current goes when no other file may have anything of its key that is older, and no moment is registered. An
-//! opening, which goes by sequence numbers, then finds nothing that comes back.
+//! It writes a hash table of the slots that it moves, in the epoch in which it begins: what comes meanwhile is newer.
+//!
+//! A delete goes when no other file may have anything of its key that is older, and no moment is registered. Until then it stays, also
+//! if no slot leads to it any more. So what is newest of a key in all files is what the index says, and whoever reads the files alone
+//! finds nothing that comes back.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,13 +23,16 @@ use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
+use slmdb_pmem::Claim;
 use slmdb_order::EntryKind;
 use slmdb_structures::hash::{Identity, Slot};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_table::{Block, KeyEntry, Place};
 
 use super::outputs::Outputs;
-use crate::index::{Leads, is_at, slot_of};
+use super::last_level::LastLevel;
+use crate::shards::section::{Level, Row};
+use crate::shards::{Leads, is_at, slot_of};
 use crate::state::ChameleonState;
 
 /// A range of keys.
@@ -39,6 +45,7 @@ const LOOK_EVERY: u64 = 1024;
 pub(crate) struct Collector {
     store: Arc<Parts>,
     state: Arc<ChameleonState>,
+    last_level: Arc<LastLevel>,
     /// The files that are being collected.
     taken: Mutex<BTreeSet<u32>>,
     /// Files that can't be read. They are left alone until the next opening.
@@ -52,7 +59,7 @@ pub(crate) struct Collector {
 struct Candidate {
     number: u32,
     record: FileRecord,
-    /// How many slots lead to it.
+    /// How many slots lead to it, or hiding deletes it has.
     current: u64,
 }
 
@@ -74,13 +81,35 @@ enum Fate {
     Current,
     /// A moment sees it.
     Seen,
+    /// A delete that no slot leads to, and which hides something in another file.
+    Hides,
     Garbage,
+}
+
+/// What a collection does to the index.
+#[derive(Default)]
+struct Moves {
+    /// For each key of the outputs, in their order, the slot that led to its newest entry.
+    before: Vec<Option<Slot>>,
+    /// Slots of deletes that go, and go on hiding what older tables have.
+    deletes: Vec<(Identity, Slot)>,
+    /// How many deletes of the outputs no slot leads to.
+    hiding: u64,
+    /// Entries of the outputs were no longer the newest of their keys when they were copied.
+    has_older: bool,
+}
+
+/// The slots that a collection moves: those that led to entries before, and those that will.
+struct NewSlots {
+    slots: Vec<(Identity, Slot, Slot)>,
+    row: Option<Row>,
 }
 
 impl Collector {
     /// Nothing is collected yet.
-    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>) -> Collector {
-        Collector { store, state, taken: Mutex::default(), unreadable: Mutex::default(), kept_for: Mutex::default() }
+    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>, last_level: Arc<LastLevel>) -> Collector {
+        let (taken, unreadable, kept_for) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Collector { store, state, last_level, taken, unreadable, kept_for }
     }
 
     /// A thread's loop, until the store closes or fails.
@@ -89,6 +118,8 @@ impl Collector {
         let collect = |wanted| match wanted {
             _ if is_manual => Ok(false),
             Some(wanted) => self.collect_for_space(wanted),
+            // A merge waits for collections that are under way: no new one begins.
+            None if self.last_level.is_due() => self.last_level.merge_if_due(),
             None => self.collect_if_due(),
         };
         self.store.run_compactions(&self.state.compactions, collect, || {
@@ -189,6 +220,11 @@ impl Collector {
     fn collect_range(&self, (from, to): KeyRange<'_>) -> Result<()> {
         // Files that another one collects would be left out, and what lies in them may hold back deletes.
         let _alone = self.state.compactions.alone();
+        match self.last_level.merge_all() {
+            // What is garbage is known for a part, then.
+            Err(Error::Full { .. }) => {}
+            merged => merged?,
+        }
         let order = self.store.context.options.comparator.clone();
         let is_in_range = |file: &FileRecord| {
             let is_behind = match from {
@@ -250,12 +286,13 @@ impl Collector {
         let input_bytes: u64 = inputs.iter().map(|file| file.record.length_bytes).sum();
         let work = CompactionWork { chosen_by, inputs: numbers.to_vec(), input_bytes };
         let mut left_bytes = 0;
-        self.store.observe_compaction(work, Error::clone, |done| {
+        let epoch = self.state.index.writers.lock().begin_collection()?;
+        let collected = self.store.observe_compaction(work, Error::clone, |done| {
             let mut unreadable = None;
             let mut outputs = Outputs::new(&self.store, self.store.context.options.compaction.table_file_bytes);
             let moved = self.copy(numbers, &mut outputs, done, &mut unreadable);
             let committed = match moved {
-                Ok(moved) => self.commit(numbers, outputs, &moved, done),
+                Ok(moves) => self.commit(numbers, epoch, outputs, &moves, done),
                 Err(error) => {
                     outputs.give_up();
                     Err(error)
@@ -267,12 +304,12 @@ impl Collector {
                 None if error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. }) => {}
                 None => self.store.context.fail(error.clone()),
             })
-        })?;
-        Ok(left_bytes < input_bytes)
+        });
+        self.state.index.writers.lock().end_collection();
+        collected.map(|()| left_bytes < input_bytes)
     }
 
-    /// Copies what is kept. Returns for each key of the outputs, in their order, the slot that led to its newest entry. `unreadable`:
-    /// set to the number of an input that can't be read.
+    /// Copies what is kept. Returns what becomes of the index. `unreadable`: set to the number of an input that can't be read.
     /// LOCKS: catalog; snapshots; file numbers
     fn copy(
         &self,
@@ -280,7 +317,7 @@ impl Collector {
         outputs: &mut Outputs<'_>,
         done: &mut CompactionDone,
         unreadable: &mut Option<u32>,
-    ) -> Result<Vec<Option<Slot>>> {
+    ) -> Result<Moves> {
         let tables = &self.store.tables;
         // Moments that come later see all that these files have. What is replaced later they may see, too.
         let known = self.store.catalog.lock().state().files.clone();
@@ -301,7 +338,7 @@ impl Collector {
         let order = self.store.context.options.comparator.clone();
         let mut merge = Merge::new(sources, order, Vec::new(), (None, None))
             .map_err(|(source, error)| note(inputs[source], error))?;
-        let (mut moved, mut blocks, mut seen) = (Vec::new(), BTreeMap::new(), 0_u64);
+        let (mut moves, mut blocks, mut seen) = (Moves::default(), BTreeMap::new(), 0_u64);
         // The key, and the number of its version before.
         let mut last: Option<(Vec<u8>, u64)> = None;
         let (mut seen_entries, mut has_first) = (0_u64, false);
@@ -312,16 +349,25 @@ impl Collector {
             }
             let file = inputs[source];
             let newer = last.as_ref().filter(|(key, _)| key == entry.key).map(|(_, sequence)| *sequence);
-            let found = if newer.is_none() { self.state.index.find(entry.key) } else { None };
+            let found = if newer.is_none() { self.state.index.find(entry.key)? } else { None };
             let slot = found.filter(|slot| is_at(slot, file, entry.place));
             let is_seen_by = |moment: u64| moment >= entry.sequence && newer.is_none_or(|newer| moment < newer);
             let is_just_replaced = || found.is_some_and(|slot| !known.contains_key(&slot.place().file));
+            let is_needless = || moments.is_empty() && self.is_needless(&entry, &others);
             let fate = match slot {
-                Some(_) if moments.is_empty() && self.is_needless(&entry, &others) => Fate::Garbage,
+                Some(slot) if is_needless() => {
+                    moves.deletes.push((self.state.index.identity(entry.key), slot));
+                    Fate::Garbage
+                }
                 Some(_) => Fate::Current,
                 None if is_just_replaced() || moments.iter().any(|&moment| is_seen_by(moment)) => Fate::Seen,
+                None if newer.is_none() && found.is_none() && entry.kind == EntryKind::Delete && !is_needless() => {
+                    Fate::Hides
+                }
                 None => Fate::Garbage,
             };
+            moves.hiding += u64::from(fate == Fate::Hides);
+            moves.has_older |= fate == Fate::Seen;
             if newer.is_none() {
                 has_first = false;
             }
@@ -334,7 +380,7 @@ impl Collector {
                 let value = value.map_err(|error| note(file, error))?;
                 outputs.add(entry.key, (entry.sequence, entry.kind, &value), !has_first)?;
                 if !has_first {
-                    moved.push(slot);
+                    moves.before.push(slot);
                 }
                 has_first = true;
             }
@@ -353,7 +399,7 @@ impl Collector {
         if let Some(&newest) = moments.last().filter(|_| seen > 0) {
             self.kept_for.lock().extend(outputs.made().iter().map(|(number, _)| (*number, newest)));
         }
-        Ok(moved)
+        Ok(moves)
     }
 
     /// Whether an entry is a delete, and no other file has anything of its key that is older.
@@ -399,11 +445,12 @@ impl Collector {
     fn commit(
         &self,
         inputs: &[u32],
+        epoch: u32,
         outputs: Outputs<'_>,
-        moved: &[Option<Slot>],
+        moves: &Moves,
         done: &mut CompactionDone,
     ) -> Result<()> {
-        let committed = self.try_commit(inputs, &outputs, moved);
+        let committed = self.try_commit(inputs, epoch, &outputs, moves);
         if committed.is_err() {
             outputs.give_up();
             return committed;
@@ -415,12 +462,12 @@ impl Collector {
         Ok(())
     }
 
-    fn try_commit(&self, inputs: &[u32], outputs: &Outputs<'_>, moved: &[Option<Slot>]) -> Result<()> {
+    fn try_commit(&self, inputs: &[u32], epoch: u32, outputs: &Outputs<'_>, moves: &Moves) -> Result<()> {
         let record = |made: &slmdb_table::FinishedTable| FileRecord {
             live_keys: 0,
             ..file_record(&made.properties, made.length_bytes)
         };
-        let edit = Edit {
+        let mut edit = Edit {
             files_removed: inputs.to_vec(),
             files_added: outputs.made().iter().map(|(number, made)| (*number, record(made))).collect(),
             ..Edit::default()
@@ -431,30 +478,84 @@ impl Collector {
             Err(Error::Full { .. }) if edit.files_added.is_empty() || self.store.catalog.reserve.is_taken() => {}
             provided => provided?,
         }
-        let new_slots = self.new_slots(outputs, moved)?;
+        let NewSlots { slots, row } = self.new_slots(epoch, outputs, moves)?;
         self.store.obsolete.announce(inputs);
         let mut writers = self.state.index.writers.lock();
-        self.store.catalog.commit(|state| numbered(state, edit.clone()))?;
-        for (identity, before, slot) in new_slots {
-            if self.state.index.find_identity(&identity) == Some(before) {
+        let is_left = |row: &&Row| row.has_table() || !inputs.contains(&row.number);
+        let mut rows: Vec<Row> = writers.rows().iter().filter(is_left).copied().collect();
+        match row {
+            Some(row) => rows.push(row),
+            None => {
+                let without_table = outputs.made().iter().filter(|_| !slots.is_empty());
+                rows.extend(without_table.map(|&(number, _)| Row {
+                    number,
+                    epoch,
+                    length_bytes: 0,
+                    level: Level::KeySection,
+                }));
+            }
+        }
+        if rows != writers.rows() {
+            edit.engine_section = [self.state.index.part(&rows)].into();
+        }
+        let committed = self.store.catalog.commit(|state| with_number(numbered(state, edit), row));
+        if let Err(error) = committed {
+            if let Some(row) = row.filter(|_| error.may_be_tried_again()) {
+                self.state.hash_tables.remove(&row);
+            }
+            return Err(error);
+        }
+        writers.take_rows(rows);
+        for (identity, before, slot) in slots {
+            if self.state.index.find_identity(&identity)? == Some(before) {
                 writers.insert(&identity, slot);
             }
         }
+        if let Some((number, _)) = outputs.made().first() {
+            // (To one of them: which one has how many, the next collection finds out.)
+            writers.count_hiding_deletes(*number, moves.hiding);
+        }
+        writers.forget(inputs);
         Ok(())
     }
 
-    /// The slots of what was current when it was copied, each with the one that led to it.
-    fn new_slots(&self, outputs: &Outputs<'_>, moved: &[Option<Slot>]) -> Result<Vec<(Identity, Slot, Slot)>> {
-        let mut moved = moved.iter();
-        let mut new_slots = Vec::new();
+    /// The slots of what was current when it was copied, each with the one that led to it; and a hash table of them. Where there is no
+    /// space for that, an opening will read the keys of the outputs, which must have nothing else then.
+    fn new_slots(&self, epoch: u32, outputs: &Outputs<'_>, moves: &Moves) -> Result<NewSlots> {
+        let mut before = moves.before.iter();
+        let mut slots = Vec::new();
         for (number, made) in outputs.made() {
             for entry in made.keys.newest_entries() {
                 let entry = entry?;
-                let Some(before) = moved.next().copied().flatten() else { continue };
+                let Some(before) = before.next().copied().flatten() else { continue };
                 let identity = self.state.index.identity(entry.key);
-                new_slots.push((identity, before, slot_of(&identity, *number, &entry)?));
+                slots.push((identity, before, slot_of(&identity, *number, &entry)?));
             }
         }
-        Ok(new_slots)
+        let of_table = slots.iter().map(|(identity, _, slot)| (*identity, *slot)).chain(moves.deletes.iter().copied());
+        let of_table: Vec<(Identity, Slot)> = of_table.collect();
+        if of_table.is_empty() {
+            return Ok(NewSlots { slots, row: None });
+        }
+        // (All may have been deletes, and no file is left whose number it could have.)
+        let number = outputs.made().first().map_or_else(|| self.store.catalog.numbers.begin(), |(number, _)| Ok(*number))?;
+        let table = self.state.upper_table(number, of_table)?;
+        let length_bytes = table.record().length_bytes;
+        let written = self.state.hash_tables.write(&table, Claim::Ordinary);
+        if outputs.made().is_empty() {
+            self.store.catalog.numbers.end(number);
+        }
+        let row = match written {
+            Ok(()) => Some(Row { number, epoch, length_bytes, level: Level::Upper }),
+            Err(Error::Full { .. }) if !moves.has_older && moves.deletes.is_empty() => None,
+            Err(error) => return Err(error),
+        };
+        self.state.count_written(&self.store.context, row.map_or(0, |row| row.length_bytes));
+        Ok(NewSlots { slots, row })
     }
+}
+
+/// An edit after which no file has the number of this table.
+fn with_number(edit: Edit, row: Option<Row>) -> Edit {
+    Edit { next_file_number: edit.next_file_number.max(row.map(|row| row.number + 1)), ..edit }
 }

@@ -16,7 +16,7 @@ use slmdb_structures::hash::Slot;
 use slmdb_table::{BlockEntry, Slice};
 
 use super::file_keys::file_keys;
-use crate::index::place_of;
+use crate::shards::place_of;
 use crate::state::ChameleonState;
 
 /// A version of a key, in a table file.
@@ -39,7 +39,12 @@ impl Reader {
     pub(crate) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         let mut before = None;
         loop {
-            let Some(slot) = self.state.index.find(key) else { return Ok(None) };
+            let Some(slot) = self.state.index.find(key)? else {
+                return match moment {
+                    Moment::At(moment) if self.state.index.forgets_deletes_after(moment) => self.get_earlier(key, moment),
+                    _ => Ok(None),
+                };
+            };
             match moment {
                 Moment::Now if slot.is_delete() => return Ok(None),
                 Moment::At(moment) if slot.is_delete() => return self.get_earlier(key, moment),
@@ -60,7 +65,7 @@ impl Reader {
     /// Whether a key has a value at a moment that no MemTable has then. For the present one no table file is read.
     pub(crate) fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
         match moment {
-            Moment::Now => Ok(self.state.index.find(key).is_some_and(|slot| !slot.is_delete())),
+            Moment::Now => Ok(self.state.index.find(key)?.is_some_and(|slot| !slot.is_delete())),
             Moment::At(_) => Ok(self.get(key, moment)?.is_some()),
         }
     }

@@ -11,7 +11,7 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::FILE_NAME as MANIFEST_NAME;
 use slmdb_structures::hash::{Identity, Slot};
 
-use crate::index::slot_of;
+use crate::shards::{Writers, slot_of};
 use crate::state::ChameleonState;
 
 /// See [`slmdb_engine::Engine::verify`].
@@ -41,15 +41,22 @@ pub(crate) fn verify(
     are_all_read &= report.findings.is_empty();
     let finding =
         |number: u32, what: String| Error::corruption(names::table(&store.context.directory, number), 0, what);
-    for (shard, slot) in writers.slots() {
-        let found = newest.remove(&slot.identity(shard)).map(|(_, slot)| slot);
-        // (A delete whose entry has gone stays in the index until the next opening.)
-        let is_right = found == Some(slot) || (slot.is_delete() && found.is_none());
-        if are_all_read && !is_right {
-            let what = "the index leads to an entry that is not the newest of its key, or not there".to_string();
-            report.findings.push(finding(slot.place().file, what));
-        }
+    verify_hash_tables(state, &writers, &mut report);
+    for shard in state.index.shards() {
+        let checked = state.index.slots(shard, |slot| {
+            let found = newest.remove(&slot.identity(shard)).map(|(_, slot)| slot);
+            // (A delete whose entry has gone stays in the index until its shard is merged.)
+            let is_right = found == Some(slot) || (slot.is_delete() && found.is_none());
+            if are_all_read && !is_right {
+                let what = "the index leads to an entry that is not the newest of its key, or not there".to_string();
+                report.findings.push(finding(slot.place().file, what));
+            }
+        });
+        // (It was told above.)
+        are_all_read &= checked.is_ok();
     }
+    // (What the index does not have was deleted.)
+    newest.retain(|_, (_, slot)| !slot.is_delete());
     if are_all_read && let Some((_, slot)) = newest.values().next() {
         let what = format!("{} keys of table files are missing in the index", newest.len());
         report.findings.push(finding(slot.place().file, what));
@@ -61,6 +68,16 @@ pub(crate) fn verify(
     files.find_stray_tables(&named.files, &under_way, |_| false, &mut report)?;
     files.limit_findings(&mut report);
     Ok(report)
+}
+
+/// Reads all hash tables from end to end.
+fn verify_hash_tables(state: &ChameleonState, writers: &Writers, report: &mut VerifyReport) {
+    for row in writers.rows().iter().filter(|row| row.has_table()) {
+        match state.hash_tables.open(row) {
+            Ok(table) => report.findings.extend(table.verify()),
+            Err(error) => report.findings.push(error),
+        }
+    }
 }
 
 fn note_newest(

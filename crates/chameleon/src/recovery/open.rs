@@ -1,4 +1,4 @@
-//! What ChameleonDB adds to an [opening](slmdb_engine::store::opening): the index, made from the key sections of the table files.
+//! What ChameleonDB adds to an [opening](slmdb_engine::store::opening): the index, from its tables, or anew if it has none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,14 +7,25 @@ use slmdb_engine::Options;
 use slmdb_engine::directory::EngineKind;
 use slmdb_engine::directory::pool_binding::{self, FoundPool};
 use slmdb_engine::store::opening::{Opening, Recovered, Recovery, StateOf};
-use slmdb_env::Result;
-use slmdb_manifest::StoreState;
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{MediumKind, StoreState};
 use slmdb_pmem::{AnyMedium, Pool};
+use slmdb_structures::hash::KeyHasher;
 
-use super::rebuild::rebuild;
+use super::load::load;
+use super::rebuild::{rebuild, write_last};
 use crate::KIND;
+use crate::options::ChameleonOptions;
+use crate::shards::Index;
+use crate::shards::section::Section;
+use crate::shards::tables::HashTables;
 use crate::state::ChameleonState;
 use crate::tier::ChameleonTier;
+
+/// A new store has so many shards, unless its options say otherwise.
+const SHARDS: u32 = 256;
+/// The bypass takes this part of the memory budget, unless the options say otherwise.
+const BYPASS_PART: u64 = 4;
 
 /// See the module.
 pub(crate) struct ChameleonOpening;
@@ -39,11 +50,40 @@ impl Opening for ChameleonOpening {
     }
 
     fn recover(recovery: Recovery<'_>, pool: Arc<Pool<AnyMedium>>) -> Result<Recovered<StateOf<ChameleonOpening>>> {
-        let Recovery { options, state, tables, .. } = recovery;
-        // An older build refuses what it does not know.
-        let [] = state.engine_parts()?;
-        let index = rebuild(options, state, tables)?;
-        let made = Arc::new(ChameleonState::new(options, pool, index));
-        Ok(Recovered { state: made, remove_leftovers: Box::new(|_| Ok(())) })
+        let Recovery { options, directory, state, tables } = recovery;
+        let Section { shards, rows } = Section::of(state)?;
+        let own = options.own::<ChameleonOptions>();
+        let hasher = KeyHasher::new(&state.files_uuid, shards_of(shards, own.shards)?)?;
+        let in_pool = (state.medium.kind != MediumKind::Dram).then(|| pool.clone());
+        let hash_tables = HashTables::new(options.env.clone(), directory, state.files_uuid, in_pool);
+        let bypass_bytes = own.bypass_bytes.unwrap_or(options.memory_budget_bytes / BYPASS_PART);
+        let index = if shards.is_none() && !state.files.is_empty() {
+            let (mut shards, leads_to) = rebuild(state, tables, &hasher)?;
+            // An opening for reading alone writes nothing.
+            let rows = match options.read_only {
+                true => Vec::new(),
+                false => write_last(&mut shards, state, &hash_tables, &hasher, own.job_bytes)?,
+            };
+            Index::new(hasher, shards, rows, leads_to, bypass_bytes)
+        } else {
+            load(state, tables, &hash_tables, hasher, rows, bypass_bytes)?
+        };
+        let made = Arc::new(ChameleonState::new(options, pool, index, hash_tables));
+        let recovered = made.clone();
+        let remove_leftovers = move |state: &StoreState| {
+            let rows = Section::of(state)?.rows;
+            recovered.hash_tables.free_unnamed(|number| rows.iter().any(|row| row.has_table() && row.number == number))
+        };
+        Ok(Recovered { state: made, remove_leftovers: Box::new(remove_leftovers) })
+    }
+}
+
+/// How many shards a store has. [`Error::Invalid`] if the options want others.
+pub(super) fn shards_of(stored: Option<u32>, wanted: Option<u32>) -> Result<u32> {
+    match (stored, wanted) {
+        (Some(stored), Some(wanted)) if stored != wanted => {
+            Err(Error::invalid(format!("shards: {wanted}, but the store was made with {stored}, and keeps them")))
+        }
+        _ => Ok(stored.or(wanted).unwrap_or(SHARDS)),
     }
 }

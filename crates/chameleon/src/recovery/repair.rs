@@ -1,5 +1,6 @@
 //! Repair: makes a store whole whose pool is lost, or some of whose files are damaged, from what can be read. A damaged entry becomes a
-//! delete with its number. The index needs nothing: each opening makes it anew. The rest is [`slmdb_engine::repair`]'s.
+//! delete with its number. The index goes: the next opening makes it
+//! anew. The rest is [`slmdb_engine::repair`]'s.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,9 +10,12 @@ use slmdb_engine::repair::{Repair, RepairSteps};
 use slmdb_engine::{Options, RepairProgress};
 use slmdb_env::Result;
 use slmdb_pmem::AnyMedium;
+use slmdb_structures::hash::KeyHasher;
 
+use super::open::shards_of;
 use super::rebuild::rebuild;
 use crate::KIND;
+use crate::shards::section::{Section, forget_index};
 
 /// See the module.
 pub(crate) struct ChameleonRepair;
@@ -39,17 +43,19 @@ impl RepairSteps for ChameleonRepair {
     }
 }
 
-/// Sees that the index can be made.
+/// Sees that the index can be made, and leaves that to the next opening.
 fn finish(repair: &mut Repair) -> Result<()> {
     let tables = slmdb_engine::files::table_cache::Tables::new(
         &repair.options,
         repair.directory.clone(),
         repair.state.files_uuid,
     );
-    let index = rebuild(&repair.options, &repair.state, &tables)?;
-    repair.report.index_keys = index.writers.lock().slots().filter(|(_, slot)| !slot.is_delete()).count() as u64;
-    // Which entries count, the index knows alone.
-    repair.state.files.values_mut().for_each(|file| file.live_keys = 0);
+    let shards = Section::of(&repair.state).map_or(None, |section| section.shards);
+    forget_index(&mut repair.state);
+    let hasher = KeyHasher::new(&repair.state.files_uuid, shards_of(shards, None)?)?;
+    let (shards, _) = rebuild(&repair.state, &tables, &hasher)?;
+    let slots = shards.iter().flat_map(|shard| shard.bypass.slots());
+    repair.report.index_keys = slots.filter(|slot| !slot.is_delete()).count() as u64;
     let mut lost = repair.lost_keys();
     repair.take_out_replaced(&mut lost)?;
     repair.tell_lost_keys(&lost);

@@ -7,6 +7,7 @@
 //! COPYING             says that a copy is being made here, which is no store before this file is gone
 //! 0000000012.sst      a table file, by its number
 //! 0000000003.checkpoint  an index checkpoint, by its number
+//! 0000000012.hash     a hash table, by its number
 //! INDEX               on Dram: the image of the index that a clean close has left
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
 //! 0000000007.space    space set aside for the table file of that MemTable; the next opening removes it
@@ -48,6 +49,11 @@ pub fn checkpoint(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("{number:010}.checkpoint"))
 }
 
+/// The path of hash table `number`.
+pub fn hash_table(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("{number:010}.hash"))
+}
+
 /// The path of the arena of `generation` on `Dram`.
 pub fn arena(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{generation:010}.arena"))
@@ -68,6 +74,8 @@ pub enum FileKind {
     Table(u32),
     /// An index checkpoint, by its number.
     Checkpoint(u32),
+    /// A hash table, by its number.
+    HashTable(u32),
     /// A MemTable's arena, by its generation.
     Arena(u64),
     /// Disk space that is set aside, by the generation of the MemTable that it is for.
@@ -76,8 +84,8 @@ pub enum FileKind {
     Other,
 }
 
-/// The kind of the file with this name. A name that [`table`], [`checkpoint`], [`arena`] and [`space`] don't make
-/// exactly so is [`FileKind::Other`].
+/// The kind of the file with this name. A name that [`table`], [`checkpoint`], [`hash_table`], [`arena`] and
+/// [`space`] don't make exactly so is [`FileKind::Other`].
 pub fn kind(name: &str) -> FileKind {
     if name == RESERVE_NAME {
         return FileKind::Space(RESERVE);
@@ -89,6 +97,7 @@ pub fn kind(name: &str) -> FileKind {
     match extension {
         "sst" => stem.parse().map_or(FileKind::Other, FileKind::Table),
         "checkpoint" => stem.parse().map_or(FileKind::Other, FileKind::Checkpoint),
+        "hash" => stem.parse().map_or(FileKind::Other, FileKind::HashTable),
         "arena" => stem.parse().map_or(FileKind::Other, FileKind::Arena),
         "space" => stem.parse().map_or(FileKind::Other, FileKind::Space),
         _ => FileKind::Other,
@@ -107,6 +116,8 @@ mod tests {
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Table(number));
             let path = checkpoint(directory, number);
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Checkpoint(number));
+            let path = hash_table(directory, number);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::HashTable(number));
         }
         assert_eq!(space(directory, RESERVE), directory.join("RESERVE.space"));
         assert_eq!(kind("RESERVE.space"), FileKind::Space(RESERVE));

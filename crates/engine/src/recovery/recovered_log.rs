@@ -196,13 +196,14 @@ impl RecoveredLog {
         Ok(())
     }
 
-    /// Removes what the new MANIFEST no longer names: arenas that were copied, and damaged index checkpoints.
+    /// Removes what the new MANIFEST no longer names: arenas that were copied, and the engine's own files, as damaged index
+    /// checkpoints are, or what a crash has left of a hash table.
     pub fn remove_leftovers(&self, engine: &EngineKind) -> Result<()> {
         let state = self.catalog.state();
         self.discard_unnamed_arenas(state)?;
         let own = (engine.own_files)(state)?;
-        let is_checkpoint = |name: &str| matches!(names::kind(name), FileKind::Checkpoint(_));
-        self.remove_files(|name| is_checkpoint(name) && own.iter().all(|(own, _)| own != name))
+        let is_own = |name: &str| matches!(names::kind(name), FileKind::Checkpoint(_) | FileKind::HashTable(_));
+        self.remove_files(|name| is_own(name) && own.iter().all(|(own, _)| own != name))
     }
 
     /// Removes the arenas that the state does not name.

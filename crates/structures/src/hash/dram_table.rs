@@ -70,6 +70,12 @@ impl DramTable {
         prefetch_range(words.words_at_home(identity.order().0).1.as_ptr().cast(), 128);
     }
 
+    /// All slots, in the order of their hashes. REQUIRES: its writer changes nothing any more.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        let words = self.words.load_full();
+        (0..words.positions() as usize).filter_map(move |position| words.slot(position))
+    }
+
     /// How many slots it has.
     pub fn entries(&self) -> u64 {
         self.entries.load(Relaxed)

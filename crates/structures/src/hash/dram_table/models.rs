@@ -54,16 +54,19 @@ fn check_insertion(
 
 #[test]
 fn loom_slots_that_are_moved_are_found() {
-    check_insertion("an insertion before two slots", (2, 2), 2, &[2, 3], 1, &[3]);
-    check_insertion("an insertion that is looked for", (2, 1), 2, &[2], 1, &[1, 1]);
+    check_insertion("an insertion before a slot", (1, 2), 2, &[2], 1, &[2]);
+    check_insertion("an insertion before two slots", (2, 2), 1, &[2, 3], 1, &[3]);
+    check_insertion("an insertion that is looked for", (2, 1), 2, &[2], 1, &[1]);
+    check_insertion("an insertion that is looked for twice", (2, 1), 1, &[2], 1, &[1, 1]);
 }
 
 #[test]
 fn loom_a_slot_is_replaced_as_a_whole() {
-    check_insertion("a replacement", (1, 1), 2, &[1], 1, &[1, 1]);
+    check_insertion("a replacement", (1, 1), 2, &[1], 1, &[1]);
+    check_insertion("a replacement that is looked for twice", (1, 1), 1, &[1], 1, &[1, 1]);
 }
 
 #[test]
 fn loom_nothing_is_missed_while_a_table_grows() {
-    check_insertion("more homes", (1, 1), 2, &[2], 1, &[2]);
+    check_insertion("more homes", (1, 1), 1, &[2], 1, &[2]);
 }

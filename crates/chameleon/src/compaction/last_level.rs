@@ -1,0 +1,326 @@
+//! [`LastLevel`]: compactions of the last level (section 2.2 of the paper, Figure 8). A bypass that is full and the last table of its
+//! shard become a new last table. What the upper tables have serves openings alone, so nobody reads them here.
+//!
+//! 1. Under `Index::writers`, so that no flush is half-way, the bypasses of some shards are frozen. What they have comes up to the
+//!    last epoch.
+//! 2. Frozen bypasses and last tables are merged into one new table. Deletes vanish, and so do slots that lead to files that are gone.
+//! 3. One record of the MANIFEST adds the table, and takes out those whose slots are all in later ones.
+//! 4. Readers get the new table, and the frozen bypasses go.
+//!
+//! A crash before the record leaves the store as it was. While no shard is due, but there are many upper tables, what all bypasses
+//! have is gathered into one table, in the place of all upper ones. So an opening reads a bounded number of slots.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use slmdb_engine::files::file_records::numbered;
+use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
+use slmdb_engine::store::parts::Parts;
+use slmdb_env::{Error, Result};
+use slmdb_manifest::Edit;
+use slmdb_pmem::Claim;
+use slmdb_structures::hash::{Deletes, FinishedTable, Lost, Merge, Slot, TableBuilder, TableOptions};
+use slmdb_sync::scheduled::Mutex;
+
+use crate::options::ChameleonOptions;
+use crate::shards::section::{Level, Row};
+use crate::shards::tables::ShardTable;
+use crate::shards::{Slots, Writers};
+use crate::state::ChameleonState;
+
+/// More upper tables than this are gathered.
+const UPPER_TABLES_MAX: usize = 64;
+/// So are upper tables with so many times the slots that all bypasses may have.
+const UPPER_SLOTS_MAX: f64 = 2.0;
+/// Bytes of a table for each slot, about.
+const BYTES_PER_SLOT: u64 = 32;
+
+/// Merges bypasses into tables of the last level.
+pub(crate) struct LastLevel {
+    store: Arc<Parts>,
+    state: Arc<ChameleonState>,
+    /// One compaction of the index at a time.
+    job: Mutex<()>,
+    /// Shards whose last table can't be read. They are left alone until the next opening.
+    unreadable: Mutex<BTreeSet<u16>>,
+}
+
+/// A table that was made of some shards.
+struct Made {
+    finished: FinishedTable,
+    /// Slots that a newer one has replaced.
+    lost: Vec<Slot>,
+    /// Deletes have vanished.
+    has_vanished: bool,
+    /// How many more slots of the last level lead to each table file than before.
+    changes: HashMap<u32, i64>,
+}
+
+impl LastLevel {
+    /// Nothing is merged yet.
+    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>) -> LastLevel {
+        LastLevel { store, state, job: Mutex::default(), unreadable: Mutex::default() }
+    }
+
+    /// Whether there is something to do, which comes before new collections.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due().is_empty() || self.are_upper_due(&self.state.index.writers.lock())
+    }
+
+    fn due(&self) -> Vec<u16> {
+        let unreadable = self.unreadable.lock();
+        self.state.index.shards().filter(|shard| self.state.index.is_due(*shard) && !unreadable.contains(shard)).collect()
+    }
+
+    fn are_upper_due(&self, writers: &Writers) -> bool {
+        let options = self.store.context.options.own::<ChameleonOptions>();
+        let upper = || writers.rows().iter().filter(|row| row.level != Level::Last);
+        let slots = upper().map(|row| row.length_bytes / BYTES_PER_SLOT).sum::<u64>() as f64;
+        let full = self.state.index.full_entries() as f64;
+        options.is_bypass_bounded() && (upper().count() > UPPER_TABLES_MAX || slots > UPPER_SLOTS_MAX * full)
+    }
+
+    /// Does one piece of what is due. `false`: nothing is, or a collection or another thread is under way.
+    /// LOCKS: indexing; catalog; file numbers
+    pub(crate) fn merge_if_due(&self) -> Result<bool> {
+        let Some(_job) = self.job.try_lock() else { return Ok(false) };
+        let due = self.due();
+        if !due.is_empty() {
+            return self.merge(&due);
+        }
+        self.gather_if_due()
+    }
+
+    /// Merges all shards. REQUIRES: the caller [compacts alone](slmdb_engine::background::compaction_queue::CompactionQueue::alone).
+    /// LOCKS: indexing; catalog; file numbers
+    pub(crate) fn merge_all(&self) -> Result<()> {
+        let _job = self.job.lock();
+        loop {
+            self.store.context.check_writable()?;
+            let unreadable = self.unreadable.lock().clone();
+            let left: Vec<u16> = {
+                let writers = self.state.index.writers.lock();
+                let has_any = |shard: u16| writers.frozen_at(shard).is_some() || writers.bypass_entries(shard) > 0;
+                self.state.index.shards().filter(|&shard| has_any(shard) && !unreadable.contains(&shard)).collect()
+            };
+            if left.is_empty() || !self.merge(&left)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Merges some of these shards.
+    fn merge(&self, due: &[u16]) -> Result<bool> {
+        let Some((shards, through)) = self.freeze_some(due) else { return Ok(false) };
+        let work = CompactionWork { chosen_by: "last level", inputs: Vec::new(), input_bytes: 0 };
+        let merged = self.store.observe_compaction(work, Error::clone, |done| self.merge_frozen(&shards, through, done));
+        let is_told = |error: &Error| error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. });
+        match merged {
+            Err(Error::Corruption { .. }) => self.unreadable.lock().extend(&shards),
+            Err(ref error) if !is_told(error) => self.store.context.fail(error.clone()),
+            _ => {}
+        }
+        merged.map(|()| true)
+    }
+
+    /// Freezes the bypasses of as many of these shards as one table takes, unless some are frozen. Returns which, and up to which
+    /// epoch they have everything.
+    /// LOCKS: indexing
+    fn freeze_some(&self, due: &[u16]) -> Option<(Vec<u16>, u32)> {
+        let index = &self.state.index;
+        let mut writers = index.writers.lock();
+        if let Some(through) = due.iter().find_map(|&shard| writers.frozen_at(shard)) {
+            let frozen = due.iter().copied().filter(|&shard| writers.frozen_at(shard) == Some(through));
+            return Some((frozen.collect(), through));
+        }
+        if writers.is_collecting() {
+            return None;
+        }
+        let job_bytes = self.store.context.options.own::<ChameleonOptions>().job_bytes;
+        let mut bytes = 0;
+        let shards: Vec<u16> = due
+            .iter()
+            .copied()
+            .take_while(|&shard| {
+                let is_room = bytes < job_bytes;
+                bytes += index.view(shard).entries(shard) * BYTES_PER_SLOT;
+                is_room
+            })
+            .collect();
+        index.freeze(&mut writers, &shards);
+        Some((shards, writers.epoch()))
+    }
+
+    fn merge_frozen(&self, shards: &[u16], through: u32, done: &mut CompactionDone) -> Result<()> {
+        let number = self.store.catalog.numbers.begin()?;
+        let merged = self.try_merge_frozen(shards, through, number, done);
+        if merged.as_ref().err().is_none_or(Error::may_be_tried_again) {
+            self.store.catalog.numbers.end(number);
+        }
+        merged
+    }
+
+    fn try_merge_frozen(&self, shards: &[u16], through: u32, number: u32, done: &mut CompactionDone) -> Result<()> {
+        let made = self.make(shards, through, number)?;
+        self.store.catalog.provide_for_outputs(0, made.changes.len() / 8 + 1, 0)?;
+        let length_bytes = made.finished.record().length_bytes;
+        self.state.hash_tables.write(&made.finished, Claim::Ordinary)?;
+        self.state.count_written(&self.store.context, length_bytes);
+        done.bytes_written = length_bytes;
+        let row = Row { number, epoch: through, length_bytes, level: Level::Last };
+        let committed = self.commit(shards, row, &made);
+        if committed.as_ref().is_err_and(Error::may_be_tried_again) {
+            self.state.hash_tables.remove(&row);
+        }
+        committed
+    }
+
+    /// Merges frozen bypasses and last tables, in memory.
+    /// LOCKS: catalog
+    fn make(&self, shards: &[u16], through: u32, number: u32) -> Result<Made> {
+        let index = &self.state.index;
+        let (first, last) = (shards.first().copied().unwrap_or(0), shards.last().copied().unwrap_or(0));
+        let mut builder = TableBuilder::new(TableOptions {
+            number,
+            uuid: self.state.hash_tables.uuid(),
+            level: Level::Last as u8,
+            epoch: through,
+            shards: index.hasher().shards(),
+            range: u32::from(first)..u32::from(last) + 1,
+        })?;
+        let known: BTreeSet<u32> = self.store.catalog.lock().state().files.keys().copied().collect();
+        let (mut lost, mut has_vanished) = (Vec::new(), false);
+        let changes = RefCell::new(HashMap::<u32, i64>::new());
+        let change = |slot: &Slot, by: i64| *changes.borrow_mut().entry(slot.place().file).or_default() += by;
+        for &shard in shards {
+            if self.state.compactions.is_stopping() {
+                return Err(Error::ReadOnly { cause: "the store closes".into() });
+            }
+            builder.begin_part(shard, index.hasher().load_percent(shard))?;
+            let view = index.view(shard);
+            let frozen = view.frozen.iter().map(|frozen| Box::new(frozen.slots().map(Ok)) as Slots<'_>);
+            let last = view.last.iter().map(|last| {
+                let counted = |slot: &Result<Slot>| {
+                    if let Ok(slot) = slot {
+                        change(slot, -1);
+                    }
+                };
+                Box::new(last.slots(shard).inspect(counted)) as Slots<'_>
+            });
+            let mut merge = Merge::new(frozen.chain(last), Deletes::Dropped)?;
+            let mut note = |of: Lost| match of {
+                Lost::Replaced(slot) => lost.push(slot),
+                Lost::Vanished(_) => has_vanished = true,
+            };
+            while let Some(slot) = merge.next(&mut note)? {
+                if known.contains(&slot.place().file) {
+                    change(&slot, 1);
+                    builder.add(slot)?;
+                }
+            }
+        }
+        Ok(Made { finished: builder.finish()?, lost, has_vanished, changes: changes.into_inner() })
+    }
+
+    /// Commits a new table of the last level, and lets readers have it.
+    /// LOCKS: indexing; catalog
+    fn commit(&self, shards: &[u16], row: Row, made: &Made) -> Result<()> {
+        let index = &self.state.index;
+        let table = Arc::new(self.state.hash_tables.open(&row)?);
+        let merged: BTreeSet<u16> = shards.iter().copied().collect();
+        let of_shard = |shard: u16| index.view(shard).last.clone();
+        let old: Vec<Arc<ShardTable>> = shards.iter().filter_map(|&shard| of_shard(shard)).collect();
+        let others = index.shards().filter(|shard| !merged.contains(shard)).filter_map(of_shard);
+        let in_use: BTreeSet<u32> = others.map(|last| last.record().number).collect();
+        let gone = {
+            let mut writers = index.writers.lock();
+            let mut rows = writers.rows_after_merge(&merged, row.epoch, &in_use);
+            rows.push(row);
+            self.store.catalog.commit(|state| {
+                let is_there = |(file, change): (&u32, &i64)| {
+                    (*change != 0 && state.files.contains_key(file)).then_some((*file, *change))
+                };
+                let live_changes = made.changes.iter().filter_map(is_there).collect();
+                let next_file_number = state.next_file_number.max(row.number + 1);
+                let edit = Edit { live_changes, engine_section: [index.part(&rows)].into(), ..Edit::default() };
+                Edit { next_file_number: Some(next_file_number), ..numbered(state, edit) }
+            })?;
+            if made.has_vanished {
+                index.note_vanishing(self.store.catalog.lock().state().flushed_through);
+            }
+            index.take_last(&mut writers, shards, &table);
+            made.lost.iter().for_each(|slot| writers.count_lost(slot));
+            take_rows(&mut writers, rows)
+        };
+        // (Last tables first: readers may have them.)
+        for last in old.iter().filter(|last| gone.iter().any(|row| row.number == last.record().number)) {
+            self.state.hash_tables.retire(last);
+        }
+        drop(old);
+        gone.iter().filter(|row| row.level == Level::Upper).for_each(|row| self.state.hash_tables.remove(row));
+        Ok(())
+    }
+
+    /// Gathers what all bypasses have into one table, if there are too many upper tables.
+    fn gather_if_due(&self) -> Result<bool> {
+        let number = self.store.catalog.numbers.begin()?;
+        let gathered = self.gather(number);
+        if gathered.as_ref().err().is_none_or(Error::may_be_tried_again) {
+            self.store.catalog.numbers.end(number);
+        }
+        gathered
+    }
+
+    /// LOCKS: indexing; catalog
+    fn gather(&self, number: u32) -> Result<bool> {
+        let index = &self.state.index;
+        let (builder, epoch) = {
+            let writers = index.writers.lock();
+            if writers.is_collecting() || !self.are_upper_due(&writers) {
+                return Ok(false);
+            }
+            let mut builder = self.state.new_upper(number)?;
+            for shard in index.shards() {
+                builder.begin_part(shard, index.hasher().load_percent(shard))?;
+                writers.bypass(shard).try_for_each(|slot| builder.add(slot))?;
+            }
+            (builder, writers.epoch())
+        };
+        let finished = builder.finish()?;
+        let row = Row { number, epoch, length_bytes: finished.record().length_bytes, level: Level::Upper };
+        self.state.hash_tables.write(&finished, Claim::Ordinary)?;
+        self.state.count_written(&self.store.context, row.length_bytes);
+        let committed = {
+            let mut writers = index.writers.lock();
+            let is_left = |row: &&Row| row.level == Level::Last || row.epoch > epoch;
+            let mut rows: Vec<Row> = writers.rows().iter().filter(is_left).copied().collect();
+            rows.push(row);
+            let commit = self.store.catalog.commit(|state| {
+                let next_file_number = state.next_file_number.max(number + 1);
+                let edit = Edit { engine_section: [index.part(&rows)].into(), ..Edit::default() };
+                Edit { next_file_number: Some(next_file_number), ..numbered(state, edit) }
+            });
+            commit.map(|()| take_rows(&mut writers, rows))
+        };
+        match committed {
+            Ok(gone) => {
+                gone.iter().filter(|row| row.has_table()).for_each(|row| self.state.hash_tables.remove(row));
+                Ok(true)
+            }
+            Err(error) => {
+                if error.may_be_tried_again() {
+                    self.state.hash_tables.remove(&row);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Lets rows take over that are in the MANIFEST. Returns which have gone.
+fn take_rows(writers: &mut Writers, rows: Vec<Row>) -> Vec<Row> {
+    let gone = writers.rows().iter().filter(|row| !rows.contains(row)).copied().collect();
+    writers.take_rows(rows);
+    gone
+}
