@@ -40,10 +40,8 @@ fn options(env: &MemoryEnv, random: &mut Random) -> Options {
 /// The same for a new store, with few shards or many.
 fn options_of_new(env: &MemoryEnv, random: &mut Random) -> Options {
     let options = options(env, random);
-    let own = ChameleonOptions {
-        shards: Some([1, 4, 256][random.below(3) as usize]),
-        ..options.own::<ChameleonOptions>()
-    };
+    let own =
+        ChameleonOptions { shards: Some([1, 4, 256][random.below(3) as usize]), ..options.own::<ChameleonOptions>() };
     Options { own: Some(Arc::new(own)), ..options }
 }
 

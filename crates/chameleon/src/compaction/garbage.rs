@@ -23,14 +23,14 @@ use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
-use slmdb_pmem::Claim;
 use slmdb_order::EntryKind;
+use slmdb_pmem::Claim;
 use slmdb_structures::hash::{Identity, Slot};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_table::{Block, KeyEntry, Place};
 
-use super::outputs::Outputs;
 use super::last_level::LastLevel;
+use super::outputs::Outputs;
 use crate::shards::section::{Level, Row};
 use crate::shards::{Leads, is_at, slot_of};
 use crate::state::ChameleonState;
@@ -538,7 +538,8 @@ impl Collector {
             return Ok(NewSlots { slots, row: None });
         }
         // (All may have been deletes, and no file is left whose number it could have.)
-        let number = outputs.made().first().map_or_else(|| self.store.catalog.numbers.begin(), |(number, _)| Ok(*number))?;
+        let number =
+            outputs.made().first().map_or_else(|| self.store.catalog.numbers.begin(), |(number, _)| Ok(*number))?;
         let table = self.state.upper_table(number, of_table)?;
         let length_bytes = table.record().length_bytes;
         let written = self.state.hash_tables.write(&table, Claim::Ordinary);

@@ -70,7 +70,11 @@ impl LastLevel {
 
     fn due(&self) -> Vec<u16> {
         let unreadable = self.unreadable.lock();
-        self.state.index.shards().filter(|shard| self.state.index.is_due(*shard) && !unreadable.contains(shard)).collect()
+        self.state
+            .index
+            .shards()
+            .filter(|shard| self.state.index.is_due(*shard) && !unreadable.contains(shard))
+            .collect()
     }
 
     fn are_upper_due(&self, writers: &Writers) -> bool {
@@ -114,7 +118,8 @@ impl LastLevel {
     fn merge(&self, due: &[u16]) -> Result<bool> {
         let Some((shards, through)) = self.freeze_some(due) else { return Ok(false) };
         let work = CompactionWork { chosen_by: "last level", inputs: Vec::new(), input_bytes: 0 };
-        let merged = self.store.observe_compaction(work, Error::clone, |done| self.merge_frozen(&shards, through, done));
+        let merged =
+            self.store.observe_compaction(work, Error::clone, |done| self.merge_frozen(&shards, through, done));
         let is_told = |error: &Error| error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. });
         match merged {
             Err(Error::Corruption { .. }) => self.unreadable.lock().extend(&shards),

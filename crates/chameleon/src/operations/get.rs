@@ -41,7 +41,9 @@ impl Reader {
         loop {
             let Some(slot) = self.state.index.find(key)? else {
                 return match moment {
-                    Moment::At(moment) if self.state.index.forgets_deletes_after(moment) => self.get_earlier(key, moment),
+                    Moment::At(moment) if self.state.index.forgets_deletes_after(moment) => {
+                        self.get_earlier(key, moment)
+                    }
                     _ => Ok(None),
                 };
             };

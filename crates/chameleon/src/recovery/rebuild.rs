@@ -98,8 +98,7 @@ pub(super) fn write_last(
         let finished = builder.finish()?;
         hash_tables.write(&finished, Claim::Ordinary)?;
         state.next_file_number += 1;
-        let row =
-            Row { number, epoch: EPOCH, length_bytes: finished.record().length_bytes, level: Level::Last };
+        let row = Row { number, epoch: EPOCH, length_bytes: finished.record().length_bytes, level: Level::Last };
         let table = Arc::new(hash_tables.open(&row)?);
         for (at, shard) in shards[begin..first].iter_mut().enumerate() {
             shard.bypass = DramWriter::new(hasher.load_percent((begin + at) as u16), 0);

@@ -92,11 +92,7 @@ impl Index {
         let full = |shard| (u128::from(homes) * u128::from(hasher.load_percent(shard as u16)) / 100) as u64;
         let full_entries = (0..found.len()).map(full).collect();
         let view = |shard: &FoundShard| {
-            ArcSwap::from_pointee(View {
-                bypass: shard.bypass.table().clone(),
-                frozen: None,
-                last: shard.last.clone(),
-            })
+            ArcSwap::from_pointee(View { bypass: shard.bypass.table().clone(), frozen: None, last: shard.last.clone() })
         };
         let views = found.iter().map(view).collect();
         let epoch = rows.iter().map(|row| row.epoch).chain(found.iter().map(|shard| shard.covered_through)).max();
@@ -113,7 +109,13 @@ impl Index {
             leads_to,
         };
         let deletes_vanished_through = AtomicU64::new(0);
-        Index { hasher, views, full_entries, deletes_vanished_through, writers: Mutex::ranked(lock_order::INDEXING, writers) }
+        Index {
+            hasher,
+            views,
+            full_entries,
+            deletes_vanished_through,
+            writers: Mutex::ranked(lock_order::INDEXING, writers),
+        }
     }
 
     pub(crate) fn hasher(&self) -> &KeyHasher {
@@ -164,7 +166,8 @@ impl Index {
 
     /// What it takes in memory, in bytes. (Tables of the last level are in files or in the pool.)
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let last: HashMap<u32, u64> = self.last_tables().map(|last| (last.record().number, last.memory_bytes())).collect();
+        let last: HashMap<u32, u64> =
+            self.last_tables().map(|last| (last.record().number, last.memory_bytes())).collect();
         self.views.iter().map(|view| view.load().memory_bytes()).sum::<u64>() + last.values().sum::<u64>()
     }
 
@@ -206,8 +209,7 @@ impl Index {
             let writer = &mut writers.shards[usize::from(shard)];
             let new = DramWriter::new(self.hasher.load_percent(shard), 0);
             let old = self.view(shard);
-            let view =
-                View { bypass: new.table().clone(), frozen: Some(old.bypass.clone()), last: old.last.clone() };
+            let view = View { bypass: new.table().clone(), frozen: Some(old.bypass.clone()), last: old.last.clone() };
             (writer.bypass, writer.frozen_at) = (new, Some(writers.epoch));
             self.views[usize::from(shard)].store(Arc::new(view));
         }

@@ -1,5 +1,4 @@
 //! A table file that can't be read any more: what becomes of writes.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

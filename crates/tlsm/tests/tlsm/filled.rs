@@ -1,6 +1,5 @@
 //! Pool and disk filled to the last byte, with each tiering: what is too much is refused, all that was acknowledged is there, and
 //! deletes and a compaction that is asked for lead out.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

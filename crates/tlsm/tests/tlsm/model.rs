@@ -1,6 +1,5 @@
 //! TLSM against a map: whatever is done, it holds what the map holds, and so do its snapshots. On `Dram`, and with a pool whose policy is
 //! another one at each opening.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

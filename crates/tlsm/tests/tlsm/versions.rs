@@ -1,5 +1,4 @@
 //! Versions that snapshots see, in lists.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

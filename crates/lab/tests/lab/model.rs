@@ -1,5 +1,4 @@
 //! A store on `Dram` and on a pool does what a map does, through flushes, switches, chunks, levels and openings.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;

@@ -1,5 +1,4 @@
 //! Damage in the pool: an error, or the right answer; and what a repair makes of it.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

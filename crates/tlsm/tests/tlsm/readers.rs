@@ -1,6 +1,5 @@
 //! Readers of lists, while flushes and compactions put others in their place and space is used again. Nothing is compacted but what
 //! is asked for, so that each run is the same.
-#![allow(clippy::unwrap_used)]
 
 use std::cmp::Ordering;
 use std::ops::Bound;

@@ -1,5 +1,4 @@
 //! A repair after any damage to any table file: what is there is the newest, and what is not there was told.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,5 +1,4 @@
 //! Openings: what they cost, and what they leave alone.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! Space: both tiers full, and what leads out of that.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

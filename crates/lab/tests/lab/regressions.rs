@@ -1,5 +1,4 @@
 //! What once went wrong, each under the name of what must hold.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
