@@ -11,16 +11,21 @@ use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::{Moments, Snapshots};
 use slmdb_engine::space::allowance::Grant;
 use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
+use slmdb_engine::space::reserve::{Reserve, is_usual};
 use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
+use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
-use slmdb_structures::hash::{FinishedTable, Identity, Slot, TableBuilder, TableOptions};
+use slmdb_structures::hash::{FinishedTable, Identity, Slot, TableBuilder, TableOptions, table_bytes};
 
 use crate::operations::file_keys::ChunkKeys;
 use crate::shards::Index;
 use crate::shards::section::Level;
 use crate::shards::tables::HashTables;
+
+/// No shard's tables are emptier than this, in percent.
+const LOAD_PERCENT_MIN: u32 = 65;
 
 /// What ChameleonDB keeps of an open store: the index.
 pub(crate) struct ChameleonState {
@@ -100,6 +105,18 @@ impl TierSpace for ChameleonState {
     /// A flush takes nothing of the pool.
     fn reserve(&self, _: &Grant, _: TakenFrom) -> Result<()> {
         Ok(())
+    }
+
+    /// A collection writes a hash table beside its output.
+    fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
+        let shards = u64::from(self.index.hasher().shards());
+        let hash_table_bytes = |entries| match self.hash_tables.are_files() {
+            true => table_bytes(entries, shards, LOAD_PERCENT_MIN),
+            false => 0,
+        };
+        let bytes = state.files.values().filter(|file| is_usual(options, file.length_bytes));
+        let longest = bytes.map(|file| file.length_bytes + hash_table_bytes(file.entries)).max().unwrap_or(0);
+        reserve.set_outputs(1, longest);
     }
 
     fn returned_by_readers(&self) -> u64 {

@@ -152,6 +152,26 @@ impl Collector {
         catalog.state().files.iter().map(candidate).collect()
     }
 
+    /// The same, where no slot counts that a newer table hides. That takes a look at all slots.
+    /// LOCKS: indexing; catalog
+    fn all_exactly(&self) -> Result<Vec<Candidate>> {
+        let mut puts: BTreeMap<u32, u64> = BTreeMap::new();
+        let writers = self.state.index.writers.lock();
+        for shard in self.state.index.shards() {
+            self.state.index.slots(shard, |slot| {
+                *puts.entry(slot.place().file).or_default() += u64::from(!slot.is_delete());
+            })?;
+        }
+        let deletes = |number: &u32| writers.leads_to().get(number).map_or(0, |leads| leads.deletes);
+        let catalog = self.store.catalog.lock();
+        let candidate = |(&number, record): (&u32, &FileRecord)| Candidate {
+            number,
+            record: record.clone(),
+            current: puts.get(&number).copied().unwrap_or(0) + deletes(&number),
+        };
+        Ok(catalog.state().files.iter().map(candidate).collect())
+    }
+
     /// The files that may be collected now, those with the most garbage first.
     fn free(&self, all: Vec<Candidate>) -> Vec<Candidate> {
         let (taken, unreadable) = (self.taken.lock().clone(), self.unreadable.lock().clone());
@@ -198,7 +218,8 @@ impl Collector {
     /// Collects one file, with the reserve.
     fn collect_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         let threshold = self.store.context.options.compaction.live_key_threshold;
-        let mut free = self.free_with_garbage(self.all());
+        let all = if wanted.at_any_cost { self.all_exactly()? } else { self.all() };
+        let mut free = self.free_with_garbage(all);
         free.retain(|file| wanted.at_any_cost || file.part() < threshold);
         // (Or one with deletes, which may have nothing left to hide.)
         let with_deletes = || self.free(self.all()).into_iter().find(|file| file.record.deletes > 0);
@@ -220,11 +241,10 @@ impl Collector {
     fn collect_range(&self, (from, to): KeyRange<'_>) -> Result<()> {
         // Files that another one collects would be left out, and what lies in them may hold back deletes.
         let _alone = self.state.compactions.alone();
-        match self.last_level.merge_all() {
-            // What is garbage is known for a part, then.
-            Err(Error::Full { .. }) => {}
-            merged => merged?,
-        }
+        let is_merged = match self.last_level.merge_all() {
+            Err(Error::Full { .. }) => false,
+            merged => merged.map(|()| true)?,
+        };
         let order = self.store.context.options.comparator.clone();
         let is_in_range = |file: &FileRecord| {
             let is_behind = match from {
@@ -243,9 +263,10 @@ impl Collector {
         let before = self.store.catalog.lock().state().next_file_number;
         loop {
             self.store.context.check_writable()?;
-            let mut inputs = self.free(self.all());
+            let all = if is_merged { self.all() } else { self.all_exactly()? };
+            let mut inputs = self.free(all);
             inputs.retain(|file| file.number < before && is_in_range(&file.record));
-            let is_needless = |file: &Candidate| file.current == file.record.entries && file.record.deletes == 0;
+            let is_needless = |file: &Candidate| file.current >= file.record.entries && file.record.deletes == 0;
             let first = match &inputs[..] {
                 [] => return Ok(()),
                 [only] if is_needless(only) => return Ok(()),
@@ -254,6 +275,7 @@ impl Collector {
             let needed_bytes = inputs.iter().map(Candidate::needed_bytes).sum::<f64>() as u64;
             let collected = self.store.check_space(needed_bytes).and_then(|()| self.collect("request", inputs));
             let collected = match collected {
+                Err(Error::Full { .. }) if is_needless(&first) => return Ok(()),
                 Err(Error::Full { .. }) => self.store.in_reserve(1, || self.collect("request", vec![first.clone()])),
                 collected => collected,
             };
