@@ -126,9 +126,10 @@ impl Flush {
             Ok(())
         };
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        Ok(made.map(|Made { number, record, .. }| {
-            self.store.catalog.numbers.end(*number);
-            FlushedFile { number: *number, entries: record.entries, bytes: record.length_bytes }
+        Ok(made.map(|Made { number, record, .. }| FlushedFile {
+            number: *number,
+            entries: record.entries,
+            bytes: record.length_bytes,
         }))
     }
 }

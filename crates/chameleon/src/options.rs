@@ -6,8 +6,8 @@ use slmdb_structures::hash::SHARDS_MAX;
 /// Options of the engine ChameleonDB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChameleonOptions {
-    /// How many shards the index has: a power of two, up to 16,384. It is fixed when the store is made: 256, unless this says
-    /// otherwise. A store with another number is [refused](slmdb_env::Error::Invalid).
+    /// How many shards the index has: a power of two, up to 16,384. It is fixed when the store is made. `None`: one for each
+    /// 32 KiB of the MemTables that the store is made with, 256 at most. A store with another number is [refused](slmdb_env::Error::Invalid).
     pub shards: Option<u32>,
     /// The most memory that the Auxiliary Bypass Index (section 2.2 of the paper) takes, in bytes, while no compaction lags behind;
     /// it is rounded down to what is a power of two for each shard. `None`: a quarter of the store's memory budget. With `u64::MAX`

@@ -119,7 +119,10 @@ impl Collector {
             _ if is_manual => Ok(false),
             Some(wanted) => self.collect_for_space(wanted),
             // A merge waits for collections that are under way: no new one begins.
-            None if self.last_level.is_due() => self.last_level.merge_if_due(),
+            None if self.last_level.is_due() => match self.last_level.merge_if_due() {
+                Err(Error::Full { .. }) => self.collect_if_due(),
+                merged => merged,
+            },
             None => self.collect_if_due(),
         };
         self.store.run_compactions(&self.state.compactions, collect, || {
@@ -479,7 +482,6 @@ impl Collector {
         }
         done.outputs = outputs.made().iter().map(|(number, _)| *number).collect();
         done.bytes_written = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
-        outputs.keep();
         self.store.obsolete.retire(inputs, || inputs.iter().for_each(|&input| self.state.chunk_keys.forget(input)));
         Ok(())
     }

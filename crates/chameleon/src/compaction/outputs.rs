@@ -102,11 +102,6 @@ impl<'s> Outputs<'s> {
         &self.made
     }
 
-    /// The files are the store's.
-    pub(super) fn keep(self) {
-        self.made.iter().for_each(|(number, _)| self.store.catalog.numbers.end(*number));
-    }
-
     /// Gives all files up.
     pub(super) fn give_up(mut self) {
         if let Some((number, builder)) = self.filling.take() {

@@ -22,8 +22,11 @@ use crate::shards::tables::HashTables;
 use crate::state::ChameleonState;
 use crate::tier::ChameleonTier;
 
-/// A new store has so many shards, unless its options say otherwise.
+/// A new store has so many shards, unless its options say otherwise, or its MemTables are so small that few of their keys would come
+/// into each.
 const SHARDS: u32 = 256;
+/// So much of a MemTable is for each shard, in bytes.
+const MEMTABLE_BYTES_PER_SHARD: u64 = 32 << 10;
 /// The bypass takes this part of the memory budget, unless the options say otherwise.
 const BYPASS_PART: u64 = 4;
 
@@ -53,7 +56,7 @@ impl Opening for ChameleonOpening {
         let Recovery { options, directory, state, tables } = recovery;
         let Section { shards, rows } = Section::of(state)?;
         let own = options.own::<ChameleonOptions>();
-        let hasher = KeyHasher::new(&state.files_uuid, shards_of(shards, own.shards)?)?;
+        let hasher = KeyHasher::new(&state.files_uuid, shards_of(shards, options)?)?;
         let in_pool = (state.medium.kind != MediumKind::Dram).then(|| pool.clone());
         let hash_tables = HashTables::new(options.env.clone(), directory, state.files_uuid, in_pool);
         let bypass_bytes = own.bypass_bytes.unwrap_or(options.memory_budget_bytes / BYPASS_PART);
@@ -79,11 +82,15 @@ impl Opening for ChameleonOpening {
 }
 
 /// How many shards a store has. [`Error::Invalid`] if the options want others.
-pub(super) fn shards_of(stored: Option<u32>, wanted: Option<u32>) -> Result<u32> {
-    match (stored, wanted) {
+pub(super) fn shards_of(stored: Option<u32>, options: &Options) -> Result<u32> {
+    match (stored, options.own::<ChameleonOptions>().shards) {
         (Some(stored), Some(wanted)) if stored != wanted => {
             Err(Error::invalid(format!("shards: {wanted}, but the store was made with {stored}, and keeps them")))
         }
-        _ => Ok(stored.or(wanted).unwrap_or(SHARDS)),
+        (Some(shards), _) | (None, Some(shards)) => Ok(shards),
+        (None, None) => {
+            let shards = (options.memtable_bytes / MEMTABLE_BYTES_PER_SHARD).clamp(1, u64::from(SHARDS));
+            Ok(1 << shards.ilog2())
+        }
     }
 }

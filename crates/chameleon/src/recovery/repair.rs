@@ -52,7 +52,7 @@ fn finish(repair: &mut Repair) -> Result<()> {
     );
     let shards = Section::of(&repair.state).map_or(None, |section| section.shards);
     forget_index(&mut repair.state);
-    let hasher = KeyHasher::new(&repair.state.files_uuid, shards_of(shards, None)?)?;
+    let hasher = KeyHasher::new(&repair.state.files_uuid, shards_of(shards, &repair.options)?)?;
     let (shards, _) = rebuild(&repair.state, &tables, &hasher)?;
     let slots = shards.iter().flat_map(|shard| shard.bypass.slots());
     repair.report.index_keys = slots.filter(|slot| !slot.is_delete()).count() as u64;

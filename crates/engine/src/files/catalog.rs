@@ -147,6 +147,10 @@ impl Catalog {
         self.hooks.after_commit(&edit, appended.is_ok());
         self.count_written(manifest.length_bytes().saturating_sub(before));
         if appended.is_ok() {
+            // (Not later: another thread may compact a file away at once, and who finds it gone must not take it for one that is being
+            // made.)
+            let added = edit.files_added.iter().chain(&edit.lists_added);
+            added.for_each(|(number, _)| self.numbers.end(*number));
             self.table_bytes.store(table_bytes, Ordering::Relaxed);
             debug_assert_eq!(table_bytes, sum_of_lengths(manifest.state()), "{edit:?}");
             appended = self.renew_if_long(manifest, records_bytes, self.excess());

@@ -44,7 +44,7 @@ impl FileNumbers {
         Ok(number)
     }
 
-    /// Ends the making of a file. The MANIFEST has it, or it was given up.
+    /// Ends the making of a file that was given up. (The catalog does that for those that the MANIFEST gets.)
     /// LOCKS: file numbers
     pub fn end(&self, number: u32) {
         self.inner.lock().under_way.remove(&number);

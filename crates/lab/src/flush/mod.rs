@@ -118,9 +118,6 @@ impl Flush {
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
         let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        if let Some(FlushedFile { number, .. }) = written {
-            self.store.catalog.numbers.end(number);
-        }
         *is_ahead = false;
         if self.is_switch_due() {
             self.store.space.until_there_is_space(|| self.state.level_zero.switch(&self.store.catalog))?;

@@ -343,11 +343,7 @@ impl<S: LevelsState> LevelJobs<S> {
             self.store.obsolete.announce(&edit.files_removed);
             numbered(state, edit)
         });
-        match committed {
-            Ok(()) => outputs.iter().for_each(|run| self.store.catalog.numbers.end(run.number())),
-            Err(_) => self.give_up(outputs),
-        }
-        committed
+        committed.inspect_err(|_| self.give_up(outputs))
     }
 
     /// Makes sure that a compaction's record leaves the MANIFEST's space for the flushes to come (INV-34). One that has been lent

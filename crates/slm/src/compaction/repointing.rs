@@ -53,16 +53,15 @@ impl Repointing {
         // From the first move to the commit the index is ahead of the MANIFEST (INV-16).
         *index_is_ahead = true;
         self.store.obsolete.announce(&edit.files_removed);
-        let (mut slot, mut number) = (None, None);
+        let mut slot = None;
         if let Some(file) = file {
             let is_newest = edit.files_removed.iter().all(|&input| input < file.number);
             debug_assert!(is_newest, "INV-17: {:?} become {}", edit.files_removed, file.number);
             let moved = repoint_to(&self.state.index.tree, &self.state.index.pool, &file.segment)?;
             add_output(&mut edit, file.number, file.record, &moved);
-            (slot, number) = (file.slot, Some(file.number));
+            slot = file.slot;
         }
         self.store.space.until_there_is_space(|| self.store.catalog.commit(|state| numbered(state, edit.clone())))?;
-        number.inspect(|&number| self.store.catalog.numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);
         if let Some(slot) = slot {

@@ -60,7 +60,6 @@ impl IndexInsertion {
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };
-        let number = file.as_ref().map(|file| file.number);
         let mut slot = None;
         if let Some(file) = file {
             let span = info_span!("flush_index", file = file.number, ms = Empty);
@@ -80,7 +79,6 @@ impl IndexInsertion {
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
         let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        number.inspect(|&number| self.store.catalog.numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);
         if let Some(slot) = slot {

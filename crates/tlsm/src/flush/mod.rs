@@ -107,7 +107,6 @@ impl Flush {
             self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))
         };
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        runs.iter().for_each(|run| self.store.catalog.numbers.end(run.number()));
         let sum = |of: fn(&RunRecord) -> u64| runs.iter().map(|run| of(run.record())).sum();
         Ok(runs.first().map(|first| FlushedFile {
             number: first.number(),
