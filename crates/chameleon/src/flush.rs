@@ -22,7 +22,7 @@ use tracing::info_span;
 use crate::options::{ChameleonOptions, UpperLevels};
 use crate::shards::section::{Level, Row};
 use crate::shards::{Index, slot_of};
-use crate::state::ChameleonState;
+use crate::state::{ChameleonState, is_worth_writing};
 
 /// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
 pub(crate) struct Flush {
@@ -70,7 +70,7 @@ impl Flush {
             Ok((finished, _)) => {
                 let record = FileRecord { live_keys: 0, ..file_record(&finished.properties, finished.length_bytes) };
                 let slots = deal(&self.state.index, number, &finished.keys)?;
-                let hash_table_bytes = self.write_hash_table(number, &slots)?;
+                let hash_table_bytes = self.write_hash_table(number, &slots, finished.length_bytes)?;
                 Ok(Made { number, record, hash_table_bytes, slots })
             }
             Err(error) => {
@@ -83,12 +83,15 @@ impl Flush {
     }
 
     /// Writes a hash table for the next opening, which has the number of the table file. Returns its length in bytes. Where there is no
-    /// space for one, the opening will read the table file's keys.
-    fn write_hash_table(&self, number: u32, slots: &[(Identity, Slot)]) -> Result<u64> {
+    /// space for one, or it saves little, the opening will read the table file's keys.
+    fn write_hash_table(&self, number: u32, slots: &[(Identity, Slot)], file_bytes: u64) -> Result<u64> {
         if self.store.context.options.own::<ChameleonOptions>().upper_levels == UpperLevels::None {
             return Ok(0);
         }
         let table = self.state.upper_table(number, slots.to_vec())?;
+        if !is_worth_writing(&table, file_bytes) {
+            return Ok(0);
+        }
         match self.state.hash_tables.write(&table, Claim::Ordinary) {
             Ok(()) => {
                 self.state.count_written(&self.store.context, table.record().length_bytes);

@@ -90,6 +90,11 @@ impl ChameleonState {
     }
 }
 
+/// Whether a hash table is so much shorter than the table files whose newest entries it leads to that an opening should have it.
+pub(crate) fn is_worth_writing(table: &FinishedTable, file_bytes: u64) -> bool {
+    table.record().length_bytes <= file_bytes / 2
+}
+
 impl PinnedFiles for ChameleonState {
     /// Who reads a file that has gone looks again: its entries are in another one.
     fn pins(&self, _: u32) -> bool {

@@ -33,7 +33,7 @@ use super::last_level::LastLevel;
 use super::outputs::Outputs;
 use crate::shards::section::{Level, Row};
 use crate::shards::{Leads, is_at, slot_of};
-use crate::state::ChameleonState;
+use crate::state::{ChameleonState, is_worth_writing};
 
 /// A range of keys.
 type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
@@ -279,7 +279,11 @@ impl Collector {
             let collected = self.store.check_space(needed_bytes).and_then(|()| self.collect("request", inputs));
             let collected = match collected {
                 Err(Error::Full { .. }) if is_needless(&first) => return Ok(()),
-                Err(Error::Full { .. }) => self.store.in_reserve(1, || self.collect("request", vec![first.clone()])),
+                Err(Error::Full { .. }) => {
+                    let collect = || self.store.in_reserve(1, || self.collect("request", vec![first.clone()]));
+                    // (A flush may have had the space for a moment.)
+                    collect().or_else(|error| if matches!(error, Error::Full { .. }) { collect() } else { Err(error) })
+                }
                 collected => collected,
             };
             if !collected? {
@@ -566,13 +570,18 @@ impl Collector {
             outputs.made().first().map_or_else(|| self.store.catalog.numbers.begin(), |(number, _)| Ok(*number))?;
         let table = self.state.upper_table(number, of_table)?;
         let length_bytes = table.record().length_bytes;
+        let file_bytes = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
+        let may_be_without = !moves.has_older && moves.deletes.is_empty();
+        if may_be_without && !is_worth_writing(&table, file_bytes) {
+            return Ok(NewSlots { slots, row: None });
+        }
         let written = self.state.hash_tables.write(&table, Claim::Ordinary);
         if outputs.made().is_empty() {
             self.store.catalog.numbers.end(number);
         }
         let row = match written {
             Ok(()) => Some(Row { number, epoch, length_bytes, level: Level::Upper }),
-            Err(Error::Full { .. }) if !moves.has_older && moves.deletes.is_empty() => None,
+            Err(Error::Full { .. }) if may_be_without => None,
             Err(error) => return Err(error),
         };
         self.state.count_written(&self.store.context, row.map_or(0, |row| row.length_bytes));
