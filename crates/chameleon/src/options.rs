@@ -15,6 +15,11 @@ pub struct ChameleonOptions {
     pub bypass_bytes: Option<u64>,
     /// How MemTables are flushed into the index. [`UpperLevels::Flat`] by default.
     pub upper_levels: UpperLevels,
+    /// Where the last level is [large](ChameleonOptions::dumped_above), so many Auxiliary Bypass Indexes are dumped before they are
+    /// merged with it. That saves writes, and costs gets a look at each. 4 by default.
+    pub dumped_tables_max: u32,
+    /// The last level is large where it has more than so many times the keys of a full Auxiliary Bypass Index. 8 by default.
+    pub dumped_above: u64,
     /// A compaction of the last level writes about so many bytes at a time. 16 MiB by default.
     pub job_bytes: u64,
 }
@@ -39,7 +44,14 @@ impl ChameleonOptions {
 
 impl Default for ChameleonOptions {
     fn default() -> ChameleonOptions {
-        ChameleonOptions { shards: None, bypass_bytes: None, upper_levels: UpperLevels::Flat, job_bytes: 16 << 20 }
+        ChameleonOptions {
+            shards: None,
+            bypass_bytes: None,
+            upper_levels: UpperLevels::Flat,
+            dumped_tables_max: 4,
+            dumped_above: 8,
+            job_bytes: 16 << 20,
+        }
     }
 }
 

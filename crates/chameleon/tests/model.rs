@@ -31,6 +31,8 @@ fn options(env: &MemoryEnv, random: &mut Random) -> Options {
             shards: None,
             bypass_bytes: [Some(1), Some(1), Some(u64::MAX), None][random.below(4) as usize],
             upper_levels: [UpperLevels::Flat, UpperLevels::None][random.below(2) as usize],
+            dumped_tables_max: random.below(4) as u32,
+            dumped_above: random.below(2),
             job_bytes: [1, 4 << 10, 1 << 20][random.below(3) as usize],
         })),
         ..Options::default()

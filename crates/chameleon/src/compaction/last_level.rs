@@ -7,11 +7,14 @@
 //! 3. One record of the MANIFEST adds the table, and takes out those whose slots are all in later ones.
 //! 4. Readers get the new table, and the frozen bypasses go.
 //!
+//! Where the last level is much larger than a bypass, the frozen one becomes a table of its own in step 2, with its deletes: it is
+//! *dumped* (section 2.4). Some of these are merged with the last level at once.
+//!
 //! A crash before the record leaves the store as it was. While no shard is due, but there are many upper tables, what all bypasses
 //! have is gathered into one table, in the place of all upper ones. So an opening reads a bounded number of slots.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use slmdb_engine::files::file_records::numbered;
@@ -44,6 +47,14 @@ pub(crate) struct LastLevel {
     job: Mutex<()>,
     /// Shards whose last table can't be read. They are left alone until the next opening.
     unreadable: Mutex<BTreeSet<u16>>,
+}
+
+/// Shards whose bypasses are frozen, and that come into one table.
+struct Frozen {
+    shards: Vec<u16>,
+    /// Up to this epoch the bypasses have everything.
+    through: u32,
+    level: Level,
 }
 
 /// A table that was made of some shards.
@@ -79,7 +90,7 @@ impl LastLevel {
 
     fn are_upper_due(&self, writers: &Writers) -> bool {
         let options = self.store.context.options.own::<ChameleonOptions>();
-        let upper = || writers.rows().iter().filter(|row| row.level != Level::Last);
+        let upper = || writers.rows().iter().filter(|row| !row.is_read_in_place());
         let slots = upper().map(|row| row.length_bytes / BYTES_PER_SLOT).sum::<u64>() as f64;
         let full = self.state.index.full_entries() as f64;
         options.is_bypass_bounded() && (upper().count() > UPPER_TABLES_MAX || slots > UPPER_SLOTS_MAX * full)
@@ -91,12 +102,13 @@ impl LastLevel {
         let Some(_job) = self.job.try_lock() else { return Ok(false) };
         let due = self.due();
         if !due.is_empty() {
-            return self.merge(&due);
+            let dumped_max = self.store.context.options.own::<ChameleonOptions>().dumped_tables_max;
+            return self.merge(&due, dumped_max);
         }
         self.gather_if_due()
     }
 
-    /// Merges all shards. REQUIRES: the caller [compacts alone](slmdb_engine::background::compaction_queue::CompactionQueue::alone).
+    /// Brings all shards to the last level, dumped tables too. REQUIRES: the caller [compacts alone](slmdb_engine::background::compaction_queue::CompactionQueue::alone).
     /// LOCKS: indexing; catalog; file numbers
     pub(crate) fn merge_all(&self) -> Result<()> {
         let _job = self.job.lock();
@@ -105,99 +117,128 @@ impl LastLevel {
             let unreadable = self.unreadable.lock().clone();
             let left: Vec<u16> = {
                 let writers = self.state.index.writers.lock();
-                let has_any = |shard: u16| writers.frozen_at(shard).is_some() || writers.bypass_entries(shard) > 0;
+                let has_dumped = |shard| self.state.index.view(shard).tables.len() > 1;
+                let has_any = |shard: u16| {
+                    writers.frozen_at(shard).is_some() || writers.bypass_entries(shard) > 0 || has_dumped(shard)
+                };
                 self.state.index.shards().filter(|&shard| has_any(shard) && !unreadable.contains(&shard)).collect()
             };
-            if left.is_empty() || !self.merge(&left)? {
+            if left.is_empty() || !self.merge(&left, 0)? {
                 return Ok(());
             }
         }
     }
 
-    /// Merges some of these shards.
-    fn merge(&self, due: &[u16]) -> Result<bool> {
-        let Some((shards, through)) = self.freeze_some(due) else { return Ok(false) };
-        let work = CompactionWork { chosen_by: "last level", inputs: Vec::new(), input_bytes: 0 };
-        let merged =
-            self.store.observe_compaction(work, Error::clone, |done| self.merge_frozen(&shards, through, done));
+    /// Merges some of these shards, or dumps them if they have fewer dumped tables than this.
+    fn merge(&self, due: &[u16], dumped_max: u32) -> Result<bool> {
+        let Some(frozen) = self.freeze_some(due, dumped_max) else { return Ok(false) };
+        let chosen_by = if frozen.level == Level::Dumped { "dump" } else { "last level" };
+        let work = CompactionWork { chosen_by, inputs: Vec::new(), input_bytes: 0 };
+        let merged = self.store.observe_compaction(work, Error::clone, |done| self.merge_frozen(&frozen, done));
         let is_told = |error: &Error| error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. });
         match merged {
-            Err(Error::Corruption { .. }) => self.unreadable.lock().extend(&shards),
+            Err(Error::Corruption { .. }) => self.unreadable.lock().extend(&frozen.shards),
             Err(ref error) if !is_told(error) => self.store.context.fail(error.clone()),
             _ => {}
         }
         merged.map(|()| true)
     }
 
-    /// Freezes the bypasses of as many of these shards as one table takes, unless some are frozen. Returns which, and up to which
-    /// epoch they have everything.
+    /// Freezes the bypasses of as many of these shards as one table takes, unless some are frozen.
     /// LOCKS: indexing
-    fn freeze_some(&self, due: &[u16]) -> Option<(Vec<u16>, u32)> {
+    fn freeze_some(&self, due: &[u16], dumped_max: u32) -> Option<Frozen> {
         let index = &self.state.index;
         let mut writers = index.writers.lock();
         if let Some(through) = due.iter().find_map(|&shard| writers.frozen_at(shard)) {
             let frozen = due.iter().copied().filter(|&shard| writers.frozen_at(shard) == Some(through));
-            return Some((frozen.collect(), through));
+            return Some(self.of_one_level(frozen.collect(), through, dumped_max));
         }
         if writers.is_collecting() {
             return None;
         }
         let job_bytes = self.store.context.options.own::<ChameleonOptions>().job_bytes;
+        let mut frozen = self.of_one_level(due.to_vec(), writers.epoch(), dumped_max);
         let mut bytes = 0;
-        let shards: Vec<u16> = due
-            .iter()
-            .copied()
-            .take_while(|&shard| {
-                let is_room = bytes < job_bytes;
-                bytes += index.view(shard).entries(shard) * BYTES_PER_SLOT;
-                is_room
-            })
-            .collect();
-        index.freeze(&mut writers, &shards);
-        Some((shards, writers.epoch()))
+        let count = frozen.shards.iter().take_while(|&&shard| {
+            let is_room = bytes < job_bytes;
+            bytes += self.entries_written(shard, frozen.level) * BYTES_PER_SLOT;
+            is_room
+        });
+        frozen.shards.truncate(count.count());
+        index.freeze(&mut writers, &frozen.shards);
+        Some(frozen)
     }
 
-    fn merge_frozen(&self, shards: &[u16], through: u32, done: &mut CompactionDone) -> Result<()> {
+    /// Those of some shards whose next table comes to the same level as that of the first.
+    fn of_one_level(&self, mut shards: Vec<u16>, through: u32, dumped_max: u32) -> Frozen {
+        let level = shards.first().map_or(Level::Last, |&shard| self.next_level(shard, dumped_max));
+        shards.retain(|&shard| self.next_level(shard, dumped_max) == level);
+        Frozen { shards, through, level }
+    }
+
+    /// Where what a shard's bypass has comes next.
+    fn next_level(&self, shard: u16, dumped_max: u32) -> Level {
+        let view = self.state.index.view(shard);
+        let last = view.tables.last().and_then(|last| last.entries_of(shard)).map_or(0, u64::from);
+        let dumped = view.tables.len().saturating_sub(1) as u64;
+        let options = self.store.context.options.own::<ChameleonOptions>();
+        let is_large = last > options.dumped_above.saturating_mul(self.state.index.full_entries_of(shard));
+        if is_large && dumped < u64::from(dumped_max) { Level::Dumped } else { Level::Last }
+    }
+
+    fn entries_written(&self, shard: u16, level: Level) -> u64 {
+        let view = self.state.index.view(shard);
+        match level {
+            Level::Dumped => view.entries(shard) - view.entries_of_tables(shard),
+            _ => view.entries(shard),
+        }
+    }
+
+    fn merge_frozen(&self, frozen: &Frozen, done: &mut CompactionDone) -> Result<()> {
         let number = self.store.catalog.numbers.begin()?;
-        let merged = self.try_merge_frozen(shards, through, number, done);
+        let merged = self.try_merge_frozen(frozen, number, done);
         if merged.as_ref().err().is_none_or(Error::may_be_tried_again) {
             self.store.catalog.numbers.end(number);
         }
         merged
     }
 
-    fn try_merge_frozen(&self, shards: &[u16], through: u32, number: u32, done: &mut CompactionDone) -> Result<()> {
-        let made = self.make(shards, through, number)?;
+    fn try_merge_frozen(&self, frozen: &Frozen, number: u32, done: &mut CompactionDone) -> Result<()> {
+        let made = self.make(frozen, number)?;
         self.store.catalog.provide_for_outputs(0, made.changes.len() / 8 + 1, 0)?;
         let length_bytes = made.finished.record().length_bytes;
         self.state.hash_tables.write(&made.finished, Claim::Ordinary)?;
         self.state.count_written(&self.store.context, length_bytes);
         done.bytes_written = length_bytes;
-        let row = Row { number, epoch: through, length_bytes, level: Level::Last };
-        let committed = self.commit(shards, row, &made);
+        let row = Row { number, epoch: frozen.through, length_bytes, level: frozen.level };
+        let committed = self.commit(&frozen.shards, row, &made);
         if committed.as_ref().is_err_and(Error::may_be_tried_again) {
             self.state.hash_tables.remove(&row);
         }
         committed
     }
 
-    /// Merges frozen bypasses and last tables, in memory.
+    /// Merges frozen bypasses and tables, in memory, or takes the bypasses alone.
     /// LOCKS: catalog
-    fn make(&self, shards: &[u16], through: u32, number: u32) -> Result<Made> {
-        let index = &self.state.index;
+    fn make(&self, Frozen { shards, through, level }: &Frozen, number: u32) -> Result<Made> {
+        let (index, is_dumped) = (&self.state.index, *level == Level::Dumped);
         let (first, last) = (shards.first().copied().unwrap_or(0), shards.last().copied().unwrap_or(0));
         let mut builder = TableBuilder::new(TableOptions {
             number,
             uuid: self.state.hash_tables.uuid(),
-            level: Level::Last as u8,
-            epoch: through,
+            level: *level as u8,
+            epoch: *through,
             shards: index.hasher().shards(),
             range: u32::from(first)..u32::from(last) + 1,
         })?;
         let known: BTreeSet<u32> = self.store.catalog.lock().state().files.keys().copied().collect();
         let (mut lost, mut has_vanished) = (Vec::new(), false);
         let changes = RefCell::new(HashMap::<u32, i64>::new());
-        let change = |slot: &Slot, by: i64| *changes.borrow_mut().entry(slot.place().file).or_default() += by;
+        let change = |slot: &Slot, by: i64| {
+            if !slot.is_delete() {
+                *changes.borrow_mut().entry(slot.place().file).or_default() += by;
+            }
+        };
         for &shard in shards {
             if self.state.compactions.is_stopping() {
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
@@ -205,21 +246,22 @@ impl LastLevel {
             builder.begin_part(shard, index.hasher().load_percent(shard))?;
             let view = index.view(shard);
             let frozen = view.frozen.iter().map(|frozen| Box::new(frozen.slots().map(Ok)) as Slots<'_>);
-            let last = view.last.iter().map(|last| {
+            let tables = view.tables.iter().filter(|_| !is_dumped).map(|table| {
                 let counted = |slot: &Result<Slot>| {
                     if let Ok(slot) = slot {
                         change(slot, -1);
                     }
                 };
-                Box::new(last.slots(shard).inspect(counted)) as Slots<'_>
+                Box::new(table.slots(shard).inspect(counted)) as Slots<'_>
             });
-            let mut merge = Merge::new(frozen.chain(last), Deletes::Dropped)?;
+            let deletes = if is_dumped { Deletes::Kept } else { Deletes::Dropped };
+            let mut merge = Merge::new(frozen.chain(tables), deletes)?;
             let mut note = |of: Lost| match of {
                 Lost::Replaced(slot) => lost.push(slot),
                 Lost::Vanished(_) => has_vanished = true,
             };
             while let Some(slot) = merge.next(&mut note)? {
-                if known.contains(&slot.place().file) {
+                if slot.is_delete() || known.contains(&slot.place().file) {
                     change(&slot, 1);
                     builder.add(slot)?;
                 }
@@ -234,10 +276,11 @@ impl LastLevel {
         let index = &self.state.index;
         let table = Arc::new(self.state.hash_tables.open(&row)?);
         let merged: BTreeSet<u16> = shards.iter().copied().collect();
-        let of_shard = |shard: u16| index.view(shard).last.clone();
-        let old: Vec<Arc<ShardTable>> = shards.iter().filter_map(|&shard| of_shard(shard)).collect();
-        let others = index.shards().filter(|shard| !merged.contains(shard)).filter_map(of_shard);
-        let in_use: BTreeSet<u32> = others.map(|last| last.record().number).collect();
+        let of_shard = |shard: u16| index.view(shard).tables.clone();
+        let old: Vec<Arc<ShardTable>> = shards.iter().flat_map(|&shard| of_shard(shard)).collect();
+        let is_dumped = row.level == Level::Dumped;
+        let keep = index.shards().filter(|shard| is_dumped || !merged.contains(shard)).flat_map(of_shard);
+        let in_use: BTreeSet<u32> = keep.map(|table| table.record().number).collect();
         let gone = {
             let mut writers = index.writers.lock();
             let mut rows = writers.rows_after_merge(&merged, row.epoch, &in_use);
@@ -254,13 +297,14 @@ impl LastLevel {
             if made.has_vanished {
                 index.note_vanishing(self.store.catalog.lock().state().flushed_through);
             }
-            index.take_last(&mut writers, shards, &table);
+            index.take_table(&mut writers, shards, &table, is_dumped);
             made.lost.iter().for_each(|slot| writers.count_lost(slot));
             take_rows(&mut writers, rows)
         };
-        // (Last tables first: readers may have them.)
-        for last in old.iter().filter(|last| gone.iter().any(|row| row.number == last.record().number)) {
-            self.state.hash_tables.retire(last);
+        // (Readers may have these open.)
+        let old: BTreeMap<u32, Arc<ShardTable>> = old.into_iter().map(|table| (table.record().number, table)).collect();
+        for row in gone.iter().filter(|row| row.is_read_in_place()) {
+            old.get(&row.number).inspect(|table| self.state.hash_tables.retire(table));
         }
         drop(old);
         gone.iter().filter(|row| row.level == Level::Upper).for_each(|row| self.state.hash_tables.remove(row));
@@ -298,7 +342,7 @@ impl LastLevel {
         self.state.count_written(&self.store.context, row.length_bytes);
         let committed = {
             let mut writers = index.writers.lock();
-            let is_left = |row: &&Row| row.level == Level::Last || row.epoch > epoch;
+            let is_left = |row: &&Row| row.is_read_in_place() || row.epoch > epoch;
             let mut rows: Vec<Row> = writers.rows().iter().filter(is_left).copied().collect();
             rows.push(row);
             let commit = self.store.catalog.commit(|state| {

@@ -1,4 +1,5 @@
-//! The index, as its tables have it: of the last level they are opened, and what came since is put into bypasses again.
+//! The index, as its tables have it: those of the last level and dumped ones are opened, and what came since is put into bypasses
+//! again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ pub(super) fn load(
     rows: Vec<Row>,
     bypass_bytes: u64,
 ) -> Result<Index> {
-    let mut shards = open_last(&rows, hash_tables, &hasher)?;
+    let mut shards = open_tables(&rows, hash_tables, &hasher)?;
     let mut leads_to: HashMap<u32, Leads> = HashMap::new();
     let in_last = state.files.iter().filter(|(_, file)| file.live_keys > 0);
     leads_to.extend(in_last.map(|(&number, file)| (number, Leads { puts: file.live_keys, deletes: 0 })));
 
-    let mut upper: Vec<Row> = rows.iter().filter(|row| row.level != Level::Last).copied().collect();
+    let mut upper: Vec<Row> = rows.iter().filter(|row| !row.is_read_in_place()).copied().collect();
     upper.sort_by_key(|row| row.epoch);
     let open: Vec<Option<ShardTable>> =
         upper.iter().map(|row| row.has_table().then(|| hash_tables.open(row)).transpose()).collect::<Result<_>>()?;
@@ -63,20 +64,27 @@ pub(super) fn load(
     Ok(Index::new(hasher, shards, rows, leads_to, bypass_bytes))
 }
 
-/// The last table of each shard.
-fn open_last(rows: &[Row], hash_tables: &HashTables, hasher: &KeyHasher) -> Result<Vec<FoundShard>> {
+/// The tables of each shard that are read where they lie.
+fn open_tables(rows: &[Row], hash_tables: &HashTables, hasher: &KeyHasher) -> Result<Vec<FoundShard>> {
     let new = |shard| FoundShard {
         bypass: DramWriter::new(hasher.load_percent(shard as u16), 0),
-        last: None,
+        tables: Vec::new(),
         covered_through: 0,
     };
     let mut shards: Vec<FoundShard> = (0..hasher.shards()).map(new).collect();
-    for row in rows.iter().filter(|row| row.level == Level::Last) {
+    let mut rows: Vec<&Row> = rows.iter().filter(|row| row.is_read_in_place()).collect();
+    rows.sort_by_key(|row| row.epoch);
+    for row in rows {
         let table = Arc::new(hash_tables.open(row)?);
         for (number, shard) in shards.iter_mut().enumerate() {
-            if row.epoch > shard.covered_through && table.entries_of(number as u16).is_some() {
-                (shard.last, shard.covered_through) = (Some(table.clone()), row.epoch);
+            if table.entries_of(number as u16).is_none() {
+                continue;
             }
+            if row.level == Level::Last {
+                shard.tables.clear();
+            }
+            shard.tables.insert(0, table.clone());
+            shard.covered_through = row.epoch;
         }
     }
     Ok(shards)

@@ -25,7 +25,7 @@ pub(super) fn rebuild(
 ) -> Result<(Vec<FoundShard>, HashMap<u32, Leads>)> {
     let new = |shard| FoundShard {
         bypass: DramWriter::new(hasher.load_percent(shard as u16), 0),
-        last: None,
+        tables: Vec::new(),
         covered_through: 0,
     };
     let mut shards: Vec<FoundShard> = (0..hasher.shards()).map(new).collect();
@@ -102,7 +102,7 @@ pub(super) fn write_last(
         let table = Arc::new(hash_tables.open(&row)?);
         for (at, shard) in shards[begin..first].iter_mut().enumerate() {
             shard.bypass = DramWriter::new(hasher.load_percent((begin + at) as u16), 0);
-            (shard.last, shard.covered_through) = (Some(table.clone()), EPOCH);
+            (shard.tables, shard.covered_through) = (vec![table.clone()], EPOCH);
         }
         rows.push(row);
     }

@@ -44,7 +44,8 @@ pub(crate) struct View {
     bypass: Arc<DramTable>,
     /// The bypass that is being merged. Nothing changes in it.
     pub(crate) frozen: Option<Arc<DramTable>>,
-    pub(crate) last: Option<Arc<ShardTable>>,
+    /// Tables of bypasses that were dumped (section 2.4 of the paper), the newest first, and then that of the last level.
+    pub(crate) tables: Vec<Arc<ShardTable>>,
 }
 
 impl View {
@@ -56,12 +57,23 @@ impl View {
         if let Some(slot) = self.frozen.as_ref().and_then(|frozen| frozen.get(identity)) {
             return Ok(Some(slot));
         }
-        self.last.as_ref().map_or(Ok(None), |last| last.get(identity))
+        for table in &self.tables {
+            let found = table.get(identity)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     pub(crate) fn entries(&self, shard: u16) -> u64 {
-        let last = self.last.as_ref().and_then(|last| last.entries_of(shard)).unwrap_or(0);
-        self.bypass.entries() + self.frozen.as_ref().map_or(0, |frozen| frozen.entries()) + u64::from(last)
+        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.entries());
+        self.bypass.entries() + frozen + self.entries_of_tables(shard)
+    }
+
+    /// How many slots its tables have that are not in DRAM.
+    pub(crate) fn entries_of_tables(&self, shard: u16) -> u64 {
+        self.tables.iter().filter_map(|table| table.entries_of(shard)).map(u64::from).sum()
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -71,10 +83,11 @@ impl View {
 
 /// What an opening has found of a shard.
 pub(crate) struct FoundShard {
-    /// What came since the last table.
+    /// What came since the newest table.
     pub(crate) bypass: DramWriter,
-    pub(crate) last: Option<Arc<ShardTable>>,
-    /// Up to this epoch the last table has everything.
+    /// See [`View::tables`].
+    pub(crate) tables: Vec<Arc<ShardTable>>,
+    /// Up to this epoch they have everything.
     pub(crate) covered_through: u32,
 }
 
@@ -92,7 +105,11 @@ impl Index {
         let full = |shard| (u128::from(homes) * u128::from(hasher.load_percent(shard as u16)) / 100) as u64;
         let full_entries = (0..found.len()).map(full).collect();
         let view = |shard: &FoundShard| {
-            ArcSwap::from_pointee(View { bypass: shard.bypass.table().clone(), frozen: None, last: shard.last.clone() })
+            ArcSwap::from_pointee(View {
+                bypass: shard.bypass.table().clone(),
+                frozen: None,
+                tables: shard.tables.clone(),
+            })
         };
         let views = found.iter().map(view).collect();
         let epoch = rows.iter().map(|row| row.epoch).chain(found.iter().map(|shard| shard.covered_through)).max();
@@ -164,22 +181,23 @@ impl Index {
         self.shards().map(|shard| self.view(shard).entries(shard)).sum()
     }
 
-    /// What it takes in memory, in bytes. (Tables of the last level are in files or in the pool.)
+    /// What it takes in memory, in bytes. (What other tables have is in files or in the pool.)
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let last: HashMap<u32, u64> =
-            self.last_tables().map(|last| (last.record().number, last.memory_bytes())).collect();
-        self.views.iter().map(|view| view.load().memory_bytes()).sum::<u64>() + last.values().sum::<u64>()
-    }
-
-    /// The tables of the last level, each as often as it has shards.
-    pub(crate) fn last_tables(&self) -> impl Iterator<Item = Arc<ShardTable>> + '_ {
-        self.views.iter().filter_map(|view| view.load().last.clone())
+        let views = || self.views.iter().map(|view| view.load_full());
+        let tables = views().flat_map(|view| view.tables.clone());
+        let tables: HashMap<u32, u64> = tables.map(|table| (table.record().number, table.memory_bytes())).collect();
+        views().map(|view| view.memory_bytes()).sum::<u64>() + tables.values().sum::<u64>()
     }
 
     /// Whether a shard's bypass is full, or one is frozen.
     pub(crate) fn is_due(&self, shard: u16) -> bool {
         let view = self.views[usize::from(shard)].load();
         view.frozen.is_some() || view.bypass.entries() >= self.full_entries[usize::from(shard)]
+    }
+
+    /// A shard's bypass is full with so many slots.
+    pub(crate) fn full_entries_of(&self, shard: u16) -> u64 {
+        self.full_entries[usize::from(shard)]
     }
 
     /// All bypasses are full with so many slots.
@@ -209,19 +227,24 @@ impl Index {
             let writer = &mut writers.shards[usize::from(shard)];
             let new = DramWriter::new(self.hasher.load_percent(shard), 0);
             let old = self.view(shard);
-            let view = View { bypass: new.table().clone(), frozen: Some(old.bypass.clone()), last: old.last.clone() };
+            let view =
+                View { bypass: new.table().clone(), frozen: Some(old.bypass.clone()), tables: old.tables.clone() };
             (writer.bypass, writer.frozen_at) = (new, Some(writers.epoch));
             self.views[usize::from(shard)].store(Arc::new(view));
         }
     }
 
-    /// Lets a new table of the last level take over from frozen bypasses and old ones. REQUIRES: it is the store's.
-    pub(crate) fn take_last(&self, writers: &mut Writers, shards: &[u16], table: &Arc<ShardTable>) {
+    /// Lets a new table take over from frozen bypasses, and from all old tables unless it `is_dumped`. REQUIRES: it is the store's.
+    pub(crate) fn take_table(&self, writers: &mut Writers, shards: &[u16], table: &Arc<ShardTable>, is_dumped: bool) {
         for &shard in shards {
             let writer = &mut writers.shards[usize::from(shard)];
             writer.covered_through = writer.frozen_at.take().unwrap_or(writer.covered_through);
             let bypass = writer.bypass.table().clone();
-            let view = View { bypass, frozen: None, last: Some(table.clone()) };
+            let mut tables = vec![table.clone()];
+            if is_dumped {
+                tables.extend(self.view(shard).tables.iter().cloned());
+            }
+            let view = View { bypass, frozen: None, tables };
             self.views[usize::from(shard)].store(Arc::new(view));
         }
     }
@@ -233,7 +256,7 @@ pub(crate) type Slots<'s> = Box<dyn Iterator<Item = Result<Slot>> + 's>;
 /// What a shard has below its bypass, the newest first.
 pub(crate) fn below(view: &View, shard: u16) -> impl Iterator<Item = Slots<'_>> {
     let frozen = view.frozen.iter().map(|frozen| Box::new(frozen.slots().map(Ok)) as Slots<'_>);
-    frozen.chain(view.last.iter().map(move |last| Box::new(last.slots(shard)) as Slots<'_>))
+    frozen.chain(view.tables.iter().map(move |table| Box::new(table.slots(shard)) as Slots<'_>))
 }
 
 /// What changes the tables of a shard.
@@ -241,7 +264,7 @@ struct ShardWriter {
     bypass: DramWriter,
     /// What is frozen comes up to this epoch.
     frozen_at: Option<u32>,
-    /// Up to this epoch the last table has everything.
+    /// Up to this epoch the tables have everything.
     covered_through: u32,
 }
 
@@ -373,8 +396,8 @@ impl Writers {
         self.shards[usize::from(shard)].bypass.slots()
     }
 
-    /// Which rows are left once last tables of this number take over: `through` is the epoch of their frozen bypasses. Upper tables
-    /// go when each shard has all of their slots in a table of the last level, or has none of them.
+    /// Which rows are left once a new table takes over in some shards: `through` is the epoch of their frozen bypasses, `in_use` are the
+    /// tables that shards have then. Upper tables go when each shard has all of their slots in another one, or has none of them.
     pub(crate) fn rows_after_merge(&self, merged: &BTreeSet<u16>, through: u32, in_use: &BTreeSet<u32>) -> Vec<Row> {
         let covered = |(shard, writer): (usize, &ShardWriter)| match merged.contains(&(shard as u16)) {
             true => through,
@@ -383,7 +406,7 @@ impl Writers {
         };
         let covered = self.shards.iter().enumerate().map(covered).min().unwrap_or(0);
         let is_left = |row: &&Row| match row.level {
-            Level::Last => in_use.contains(&row.number),
+            Level::Last | Level::Dumped => in_use.contains(&row.number),
             Level::Upper | Level::KeySection => row.epoch > covered,
         };
         self.rows.iter().filter(is_left).copied().collect()

@@ -1,7 +1,8 @@
 //! [`Section`]: what the MANIFEST keeps for ChameleonDB, in the section that is the engine's own: which hash tables there are.
 //!
 //! Each table has an *epoch*. Epochs count what changes the index, in the order in which that takes effect. Of two tables the one
-//! with the later epoch is newer. A last table has all of its shards' slots up to its epoch: what is no later counts no more there.
+//! with the later epoch is newer. A last table has all of its shards' slots up to its epoch: what is no later counts no more there. A
+//! dumped one has all that came since the one before.
 
 use std::collections::BTreeSet;
 
@@ -24,11 +25,13 @@ pub(crate) enum Level {
     Upper = 1,
     /// In a table of the last level.
     Last = 2,
+    /// In the table of a bypass that was dumped.
+    Dumped = 3,
 }
 
 impl Level {
     fn of(byte: u8) -> Option<Level> {
-        [Level::KeySection, Level::Upper, Level::Last].into_iter().find(|level| *level as u8 == byte)
+        [Level::KeySection, Level::Upper, Level::Last, Level::Dumped].into_iter().find(|level| *level as u8 == byte)
     }
 }
 
@@ -44,6 +47,11 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Whether readers look into the table where it lies. (Of the others bypasses have all slots.)
+    pub(crate) fn is_read_in_place(&self) -> bool {
+        matches!(self.level, Level::Last | Level::Dumped)
+    }
+
     /// Whether a hash table has the slots.
     pub(crate) fn has_table(&self) -> bool {
         self.level != Level::KeySection
@@ -161,7 +169,7 @@ mod tests {
             part(&[Row { length_bytes: 0, ..row(7, Level::KeySection) }]),
         ];
         let mut of_no_level = part(&[row(7, Level::Last)]);
-        *of_no_level.last_mut().unwrap() = 3;
+        *of_no_level.last_mut().unwrap() = 4;
         forms.extend([of_no_level.clone(), of_no_level[..ROW_BYTES].to_vec()]);
         for form in forms {
             let told = Section::of(&state(form.clone())).unwrap_err();
