@@ -16,7 +16,8 @@ pub struct ChameleonOptions {
     /// How MemTables are flushed into the index. [`UpperLevels::Flat`] by default.
     pub upper_levels: UpperLevels,
     /// Where the last level is [large](ChameleonOptions::dumped_above), so many Auxiliary Bypass Indexes are dumped before they are
-    /// merged with it. That saves writes, and costs gets a look at each. 4 by default.
+    /// merged with it. That saves writes, and costs gets a look at each, which is more than it saves: none by
+    /// default (`docs/internals/chameleon.md` has the figures).
     pub dumped_tables_max: u32,
     /// The last level is large where it has more than so many times the keys of a full Auxiliary Bypass Index. 8 by default.
     pub dumped_above: u64,
@@ -48,7 +49,7 @@ impl Default for ChameleonOptions {
             shards: None,
             bypass_bytes: None,
             upper_levels: UpperLevels::Flat,
-            dumped_tables_max: 4,
+            dumped_tables_max: 0,
             dumped_above: 8,
             job_bytes: 16 << 20,
         }

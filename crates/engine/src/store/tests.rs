@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::{Env, Error, Result};
-use slmdb_manifest::{Edit, EngineSection, StoreState};
+use slmdb_manifest::{Edit, EngineSection, FileRecord, StoreState};
 use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::{AnyMedium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
@@ -22,6 +22,7 @@ use super::tier::{Moment, Tier};
 use super::tier_state::TierState;
 use crate::background::workers::{Work, work};
 use crate::directory::EngineKind;
+use crate::files::file_records::numbered;
 use crate::files::location::Location;
 use crate::files::obsolete_files::PinnedFiles;
 use crate::read::snapshots::{Moments, Snapshots};
@@ -448,5 +449,24 @@ fn a_manifest_longer_than_its_state_takes_no_delete_its_space() {
     }
     env.set_capacity(CAPACITY_BYTES);
     assert!((0..100).all(|number| !store.contains_key(format!("key {number}").as_bytes()).unwrap()));
+    store.close().unwrap();
+}
+
+/// (A flush said so after its record. If another thread had compacted the file away by then, a reader that found it gone took it for
+/// one that is being made, and told of a missing file.)
+#[test]
+fn a_file_is_under_way_until_the_manifest_has_it_and_no_longer() {
+    let store = open();
+    let catalog = &store.shared.parts.catalog;
+    let number = catalog.numbers.begin().unwrap();
+    assert!(!catalog.is_gone(number), "it is being made");
+    let record =
+        FileRecord { length_bytes: 1, entries: 1, lowest_sequence: 1, highest_sequence: 1, ..FileRecord::default() };
+    let added = Edit { files_added: vec![(number, record)], ..Edit::default() };
+    catalog.commit(|state| numbered(state, added)).unwrap();
+    assert!(!catalog.numbers.is_under_way(number) && !catalog.is_gone(number));
+    let removed = Edit { files_removed: vec![number], ..Edit::default() };
+    catalog.commit(|state| numbered(state, removed)).unwrap();
+    assert!(catalog.is_gone(number));
     store.close().unwrap();
 }
