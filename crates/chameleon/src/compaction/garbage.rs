@@ -6,12 +6,13 @@
 //!
 //! It writes a hash table of the slots that it moves, in the epoch in which it begins: what comes meanwhile is newer.
 //!
-//! A delete goes when no other file may have anything of its key that is older, and no moment is registered. Until then it stays, also
+//! A delete goes when no other file may have anything of its key that is older, and no moment is registered. (A file all of whose
+//! entries are current has nothing of it.) Until then it stays, also
 //! if no slot leads to it any more. So what is newest of a key in all files is what the index says, and whoever reads the files alone
 //! finds nothing that comes back.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ struct Candidate {
     record: FileRecord,
     /// How many slots lead to it, or hiding deletes it has.
     current: u64,
+    /// All of its entries are current, for certain.
+    is_clean: bool,
 }
 
 impl Candidate {
@@ -151,6 +154,7 @@ impl Collector {
             number,
             record: record.clone(),
             current: leads_to.get(&number).map_or(0, Leads::entries),
+            is_clean: false,
         };
         catalog.state().files.iter().map(candidate).collect()
     }
@@ -158,19 +162,22 @@ impl Collector {
     /// The same, where no slot counts that a newer table hides. That takes a look at all slots.
     /// LOCKS: indexing; catalog
     fn all_exactly(&self) -> Result<Vec<Candidate>> {
-        let mut puts: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut slots: HashMap<u32, Leads> = HashMap::new();
         let writers = self.state.index.writers.lock();
         for shard in self.state.index.shards() {
-            self.state.index.slots(shard, |slot| {
-                *puts.entry(slot.place().file).or_default() += u64::from(!slot.is_delete());
-            })?;
+            self.state.index.slots(shard, |slot| Leads::add(&mut slots, &slot))?;
         }
-        let deletes = |number: &u32| writers.leads_to().get(number).map_or(0, |leads| leads.deletes);
         let catalog = self.store.catalog.lock();
-        let candidate = |(&number, record): (&u32, &FileRecord)| Candidate {
-            number,
-            record: record.clone(),
-            current: puts.get(&number).copied().unwrap_or(0) + deletes(&number),
+        let candidate = |(&number, record): (&u32, &FileRecord)| {
+            let leads = slots.get(&number).copied().unwrap_or_default();
+            // (Deletes that no slot leads to are known as far as they were counted.)
+            let deletes = writers.leads_to().get(&number).map_or(0, |leads| leads.deletes);
+            Candidate {
+                number,
+                record: record.clone(),
+                current: leads.puts + deletes,
+                is_clean: leads.entries() == record.entries,
+            }
         };
         Ok(catalog.state().files.iter().map(candidate).collect())
     }
@@ -215,13 +222,14 @@ impl Collector {
             return Ok(false);
         }
         self.store.check_space(input_bytes)?;
-        self.collect("garbage", inputs)
+        self.collect("garbage", inputs, &BTreeSet::new())
     }
 
     /// Collects one file, with the reserve.
     fn collect_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         let threshold = self.store.context.options.compaction.live_key_threshold;
         let all = if wanted.at_any_cost { self.all_exactly()? } else { self.all() };
+        let clean = clean(&all);
         let mut free = self.free_with_garbage(all);
         free.retain(|file| wanted.at_any_cost || file.part() < threshold);
         // (Or one with deletes, which may have nothing left to hide.)
@@ -230,7 +238,7 @@ impl Collector {
         let Some(file) = first.or_else(|| if wanted.at_any_cost { with_deletes() } else { None }) else {
             return Ok(false);
         };
-        self.store.in_reserve(1, || self.collect("space", vec![file]))
+        self.store.in_reserve(1, || self.collect("space", vec![file], &clean))
     }
 
     /// See [`slmdb_engine::Engine::compact_range`].
@@ -244,10 +252,10 @@ impl Collector {
     fn collect_range(&self, (from, to): KeyRange<'_>) -> Result<()> {
         // Files that another one collects would be left out, and what lies in them may hold back deletes.
         let _alone = self.state.compactions.alone();
-        let is_merged = match self.last_level.merge_all() {
-            Err(Error::Full { .. }) => false,
-            merged => merged.map(|()| true)?,
-        };
+        match self.last_level.merge_all() {
+            Err(Error::Full { .. }) => {}
+            merged => merged?,
+        }
         let order = self.store.context.options.comparator.clone();
         let is_in_range = |file: &FileRecord| {
             let is_behind = match from {
@@ -266,25 +274,27 @@ impl Collector {
         let before = self.store.catalog.lock().state().next_file_number;
         loop {
             self.store.context.check_writable()?;
-            let all = if is_merged { self.all() } else { self.all_exactly()? };
+            let all = self.all_exactly()?;
+            let clean = clean(&all);
             let mut inputs = self.free(all);
             inputs.retain(|file| file.number < before && is_in_range(&file.record));
             let is_needless = |file: &Candidate| file.current >= file.record.entries && file.record.deletes == 0;
-            let first = match &inputs[..] {
+            match &inputs[..] {
                 [] => return Ok(()),
                 [only] if is_needless(only) => return Ok(()),
-                [first, ..] => first.clone(),
-            };
+                _ => {}
+            }
+            let first = inputs.iter().find(|file| !is_needless(file)).cloned();
             let needed_bytes = inputs.iter().map(Candidate::needed_bytes).sum::<f64>() as u64;
-            let collected = self.store.check_space(needed_bytes).and_then(|()| self.collect("request", inputs));
-            let collected = match collected {
-                Err(Error::Full { .. }) if is_needless(&first) => return Ok(()),
-                Err(Error::Full { .. }) => {
-                    let collect = || self.store.in_reserve(1, || self.collect("request", vec![first.clone()]));
+            let collected = self.store.check_space(needed_bytes).and_then(|()| self.collect("request", inputs, &clean));
+            let collected = match (collected, first) {
+                (Err(Error::Full { .. }), None) => return Ok(()),
+                (Err(Error::Full { .. }), Some(first)) => {
+                    let collect = || self.store.in_reserve(1, || self.collect("request", vec![first.clone()], &clean));
                     // (A flush may have had the space for a moment.)
                     collect().or_else(|error| if matches!(error, Error::Full { .. }) { collect() } else { Err(error) })
                 }
-                collected => collected,
+                (collected, _) => collected,
             };
             if !collected? {
                 // Another one may have the reserve, or the files.
@@ -293,9 +303,9 @@ impl Collector {
         }
     }
 
-    /// Writes files anew without their garbage. Returns whether less is left.
+    /// Writes files anew without their garbage. All entries of the `clean` ones are current. Returns whether less is left.
     /// LOCKS: catalog; those of the collection
-    fn collect(&self, chosen_by: &'static str, mut inputs: Vec<Candidate>) -> Result<bool> {
+    fn collect(&self, chosen_by: &'static str, mut inputs: Vec<Candidate>, clean: &BTreeSet<u32>) -> Result<bool> {
         {
             let mut taken = self.taken.lock();
             inputs.retain(|file| taken.insert(file.number));
@@ -305,13 +315,20 @@ impl Collector {
         let is_there = |number: &u32| self.store.catalog.lock().state().files.contains_key(number);
         let there: Vec<u32> = numbers.iter().copied().filter(is_there).collect();
         inputs.retain(|file| there.contains(&file.number));
-        let collected = if there.is_empty() { Ok(false) } else { self.collect_taken(chosen_by, &inputs, &there) };
+        let collected =
+            if there.is_empty() { Ok(false) } else { self.collect_taken(chosen_by, &inputs, &there, clean) };
         let mut taken = self.taken.lock();
         taken.retain(|number| !numbers.contains(number));
         collected
     }
 
-    fn collect_taken(&self, chosen_by: &'static str, inputs: &[Candidate], numbers: &[u32]) -> Result<bool> {
+    fn collect_taken(
+        &self,
+        chosen_by: &'static str,
+        inputs: &[Candidate],
+        numbers: &[u32],
+        clean: &BTreeSet<u32>,
+    ) -> Result<bool> {
         let input_bytes: u64 = inputs.iter().map(|file| file.record.length_bytes).sum();
         let work = CompactionWork { chosen_by, inputs: numbers.to_vec(), input_bytes };
         let mut left_bytes = 0;
@@ -319,7 +336,7 @@ impl Collector {
         let collected = self.store.observe_compaction(work, Error::clone, |done| {
             let mut unreadable = None;
             let mut outputs = Outputs::new(&self.store, self.store.context.options.compaction.table_file_bytes);
-            let moved = self.copy(numbers, &mut outputs, done, &mut unreadable);
+            let moved = self.copy(numbers, clean, &mut outputs, done, &mut unreadable);
             let committed = match moved {
                 Ok(moves) => self.commit(numbers, epoch, outputs, &moves, done),
                 Err(error) => {
@@ -343,6 +360,7 @@ impl Collector {
     fn copy(
         &self,
         inputs: &[u32],
+        clean: &BTreeSet<u32>,
         outputs: &mut Outputs<'_>,
         done: &mut CompactionDone,
         unreadable: &mut Option<u32>,
@@ -351,8 +369,9 @@ impl Collector {
         // Moments that come later see all that these files have. What is replaced later they may see, too.
         let known = self.store.catalog.lock().state().files.clone();
         let moments = self.state.snapshots.moments();
+        let may_have_older = |number: &u32| !inputs.contains(number) && !clean.contains(number);
         let others: Vec<&FileRecord> =
-            known.iter().filter(|(number, _)| !inputs.contains(number)).map(|(_, file)| file).collect();
+            known.iter().filter(|(number, _)| may_have_older(number)).map(|(_, file)| file).collect();
         let mut note = |file: u32, error: Error| {
             if !error.may_be_tried_again() {
                 *unreadable = Some(file);
@@ -587,6 +606,11 @@ impl Collector {
         self.state.count_written(&self.store.context, row.map_or(0, |row| row.length_bytes));
         Ok(NewSlots { slots, row })
     }
+}
+
+/// The numbers of those all of whose entries are current.
+fn clean(all: &[Candidate]) -> BTreeSet<u32> {
+    all.iter().filter(|file| file.is_clean).map(|file| file.number).collect()
 }
 
 /// An edit after which no file has the number of this table.
