@@ -49,6 +49,16 @@ pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
             level_zero_runs: 2,
             ..TlsmOptions::default()
         })),
+        // (Bypasses have 64 homes at least.)
+        #[cfg(feature = "chameleon")]
+        EngineName::Chameleon => Some(Arc::new(slmdb::ChameleonOptions {
+            shards: Some(if setup.is_paper { 1 } else { 2 }),
+            bypass_bytes: Some(1),
+            upper_levels: if setup.is_dirty { slmdb::UpperLevels::None } else { slmdb::UpperLevels::Flat },
+            dumped_tables_max: if setup.compacts_twice { 2 } else { 0 },
+            dumped_above: 0,
+            job_bytes: 1,
+        })),
         _ => None,
     }
 }

@@ -57,7 +57,7 @@ pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
 #[cfg(feature = "chameleon")]
-pub use slmdb_chameleon::ChameleonOptions;
+pub use slmdb_chameleon::{ChameleonOptions, UpperLevels};
 pub use slmdb_engine::{
     Approximate, Capabilities, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator,
     Compression, Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION,

@@ -13,15 +13,15 @@
 //! A crash before the record leaves the store as it was. While no shard is due, but there are many upper tables, what all bypasses
 //! have is gathered into one table, in the place of all upper ones. So an opening reads a bounded number of slots.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
-use slmdb_manifest::Edit;
+use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::Claim;
 use slmdb_structures::hash::{Deletes, FinishedTable, Lost, Merge, Slot, TableBuilder, TableOptions};
 use slmdb_sync::scheduled::Mutex;
@@ -64,8 +64,37 @@ struct Made {
     lost: Vec<Slot>,
     /// Deletes have vanished.
     has_vanished: bool,
-    /// How many more slots of the last level lead to each table file than before.
-    changes: HashMap<u32, i64>,
+    counts: FileCounts,
+}
+
+/// How many more slots of tables lead to each table file than before.
+struct FileCounts {
+    /// The numbers of the store's table files, in order.
+    files: Vec<u32>,
+    changes: Vec<Cell<i64>>,
+}
+
+impl FileCounts {
+    fn of(state: &StoreState) -> FileCounts {
+        let files: Vec<u32> = state.files.keys().copied().collect();
+        let changes = vec![Cell::new(0); files.len()];
+        FileCounts { files, changes }
+    }
+
+    /// Counts a slot. `false`: it leads to a file that is gone.
+    fn count(&self, slot: &Slot, change: i64) -> bool {
+        let Ok(at) = self.files.binary_search(&slot.place().file) else { return false };
+        if !slot.is_delete() {
+            self.changes[at].set(self.changes[at].get() + change);
+        }
+        true
+    }
+
+    /// What has changed of files that are still there.
+    fn changes(&self, state: &StoreState) -> Vec<(u32, i64)> {
+        let all = self.files.iter().zip(&self.changes).map(|(&file, change)| (file, change.get()));
+        all.filter(|(file, change)| *change != 0 && state.files.contains_key(file)).collect()
+    }
 }
 
 impl LastLevel {
@@ -205,7 +234,7 @@ impl LastLevel {
 
     fn try_merge_frozen(&self, frozen: &Frozen, number: u32, done: &mut CompactionDone) -> Result<()> {
         let made = self.make(frozen, number)?;
-        self.store.catalog.provide_for_outputs(0, made.changes.len() / 8 + 1, 0)?;
+        self.store.catalog.provide_for_outputs(0, made.counts.files.len() / 8 + 1, 0)?;
         let length_bytes = made.finished.record().length_bytes;
         self.state.hash_tables.write(&made.finished, Claim::Ordinary)?;
         self.state.count_written(&self.store.context, length_bytes);
@@ -231,14 +260,8 @@ impl LastLevel {
             shards: index.hasher().shards(),
             range: u32::from(first)..u32::from(last) + 1,
         })?;
-        let known: BTreeSet<u32> = self.store.catalog.lock().state().files.keys().copied().collect();
+        let counts = FileCounts::of(self.store.catalog.lock().state());
         let (mut lost, mut has_vanished) = (Vec::new(), false);
-        let changes = RefCell::new(HashMap::<u32, i64>::new());
-        let change = |slot: &Slot, by: i64| {
-            if !slot.is_delete() {
-                *changes.borrow_mut().entry(slot.place().file).or_default() += by;
-            }
-        };
         for &shard in shards {
             if self.state.compactions.is_stopping() {
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
@@ -249,7 +272,7 @@ impl LastLevel {
             let tables = view.tables.iter().filter(|_| !is_dumped).map(|table| {
                 let counted = |slot: &Result<Slot>| {
                     if let Ok(slot) = slot {
-                        change(slot, -1);
+                        counts.count(slot, -1);
                     }
                 };
                 Box::new(table.slots(shard).inspect(counted)) as Slots<'_>
@@ -261,13 +284,12 @@ impl LastLevel {
                 Lost::Vanished(_) => has_vanished = true,
             };
             while let Some(slot) = merge.next(&mut note)? {
-                if slot.is_delete() || known.contains(&slot.place().file) {
-                    change(&slot, 1);
+                if counts.count(&slot, 1) || slot.is_delete() {
                     builder.add(slot)?;
                 }
             }
         }
-        Ok(Made { finished: builder.finish()?, lost, has_vanished, changes: changes.into_inner() })
+        Ok(Made { finished: builder.finish()?, lost, has_vanished, counts })
     }
 
     /// Commits a new table of the last level, and lets readers have it.
@@ -286,10 +308,7 @@ impl LastLevel {
             let mut rows = writers.rows_after_merge(&merged, row.epoch, &in_use);
             rows.push(row);
             self.store.catalog.commit(|state| {
-                let is_there = |(file, change): (&u32, &i64)| {
-                    (*change != 0 && state.files.contains_key(file)).then_some((*file, *change))
-                };
-                let live_changes = made.changes.iter().filter_map(is_there).collect();
+                let live_changes = made.counts.changes(state);
                 let next_file_number = state.next_file_number.max(row.number + 1);
                 let edit = Edit { live_changes, engine_section: [index.part(&rows)].into(), ..Edit::default() };
                 Edit { next_file_number: Some(next_file_number), ..numbered(state, edit) }

@@ -55,6 +55,11 @@ pub fn options() -> Options {
         EngineName::Tlsm => options.advanced(|advanced| advanced.tlsm(small_lists())),
         _ => options,
     };
+    #[cfg(feature = "chameleon")]
+    let options = match engine() {
+        EngineName::Chameleon => options.advanced(|advanced| advanced.chameleon(small_bypasses())),
+        _ => options,
+    };
     options
 }
 
@@ -81,6 +86,18 @@ fn small_lists() -> slmdb::TlsmOptions {
         level_growth: 4,
         level_zero_runs: 2,
         ..slmdb::TlsmOptions::default()
+    }
+}
+
+/// So small that a few dozen keys fill a bypass.
+#[cfg(feature = "chameleon")]
+fn small_bypasses() -> slmdb::ChameleonOptions {
+    slmdb::ChameleonOptions {
+        bypass_bytes: Some(1),
+        dumped_tables_max: 2,
+        dumped_above: 1,
+        job_bytes: 16 << 10,
+        ..slmdb::ChameleonOptions::default()
     }
 }
 
