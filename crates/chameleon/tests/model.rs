@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_chameleon::{ChameleonOptions, UpperLevels};
-use slmdb_engine::{CompactionOptions, Engine, EngineSnapshot, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, EngineSnapshot, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -49,6 +49,11 @@ fn options_of_new(env: &MemoryEnv, random: &mut Random) -> Options {
 
 fn open(options: &Options) -> Arc<dyn Engine> {
     (slmdb_chameleon::KIND.open)(options, Path::new("/db"), None).unwrap()
+}
+
+/// The same on another machine.
+fn options_of(env: &MemoryEnv, options: &Options) -> Options {
+    Options { env: Arc::new(env.clone()), ..options.clone() }
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -138,7 +143,7 @@ fn live_a_life(seed: u64) -> u64 {
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    let collections: u64 = (0..40).map(live_a_life).sum();
+    let collections: u64 = (0..12).map(live_a_life).sum();
     assert!(collections > 100, "{collections}");
 }
 
@@ -166,6 +171,34 @@ fn deletes_go_when_a_range_is_compacted() {
     drop(engine);
     let left = Model::from([(key(0), vec![1; 50])]);
     assert_holds(&*open(&options(&env.kill(), &mut random)), &left, "opened again");
+}
+
+/// A request for a part of the keys leaves other files alone. What one of these has of a deleted key must stay hidden.
+#[test]
+fn a_delete_stays_while_a_file_that_is_not_collected_has_its_key() {
+    let (env, mut random) = (MemoryEnv::new(), Random(1));
+    let mut options = options_of_new(&env, &mut random);
+    options.compaction.policy = CompactionPolicy::Manual;
+    let engine = open(&options);
+    let mut batch = WriteBatch::new();
+    (0..30).for_each(|number| batch.put(key(number), [1; 20]).unwrap());
+    engine.write(&batch, false).unwrap();
+    engine.flush().unwrap();
+    let mut batch = WriteBatch::new();
+    [10, 200].into_iter().for_each(|number| batch.delete(key(number)).unwrap());
+    engine.write(&batch, false).unwrap();
+    engine.flush().unwrap();
+    assert_eq!(engine.table_files().len(), 2);
+    engine.compact_range(Bound::Included(&key(100)), Bound::Included(&key(300))).unwrap();
+    let left: Model = (0..30).filter(|number| *number != 10).map(|number| (key(number), vec![1; 20])).collect();
+    assert_holds(&*engine, &left, "collected for a part");
+    assert_eq!(
+        engine.table_files().iter().map(|file| file.deletes).sum::<u64>(),
+        1,
+        "of key 200 nothing is left to hide"
+    );
+    drop(engine);
+    assert_holds(&*open(&options_of(&env.kill(), &options)), &left, "opened again");
 }
 
 /// A version that a snapshot sees stays in the files of collections, and goes with the snapshot.
