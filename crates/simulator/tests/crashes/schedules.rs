@@ -44,9 +44,7 @@ fn the_same_seed_gives_the_same_history_and_another_another() {
 
 #[test]
 fn schedules_and_crashes_together_leave_nothing_wrong() {
-    // (A seed of SLM-DB with a pool takes a minute, and comes to twice as many call paths as one of the others.)
-    let with_pool = |engine| if engine == EngineName::Slm { 1 } else { 2 };
-    let kinds = engines::names().flat_map(|engine| [(engine, 100, with_pool(engine), true), (engine, 200, 3, false)]);
+    let kinds = engines::names().flat_map(|engine| [(engine, 100, 1, true), (engine, 200, 3, false)]);
     for (engine, first, seeds, has_pool) in kinds {
         let effort = Effort { again_one_in: 200, ..Effort::default() };
         let explorer = Explorer::new(CallPaths::new(), effort);
