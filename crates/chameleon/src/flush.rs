@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use slmdb_engine::files::file_records::{file_record, numbered};
+use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
@@ -20,9 +20,9 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::options::{ChameleonOptions, UpperLevels};
-use crate::shards::section::{Level, Row};
+use crate::shards::section::{Level, Row, new_file};
 use crate::shards::{Index, slot_of};
-use crate::state::{ChameleonState, is_worth_writing};
+use crate::state::ChameleonState;
 
 /// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
 pub(crate) struct Flush {
@@ -68,7 +68,7 @@ impl Flush {
         let form = Form { table: TableForm::ByPlace, has_older_deletes: true };
         match write_table(context, immutable, number, moments, form) {
             Ok((finished, _)) => {
-                let record = FileRecord { live_keys: 0, ..file_record(&finished.properties, finished.length_bytes) };
+                let record = new_file(&finished);
                 let slots = deal(&self.state.index, number, &finished.keys)?;
                 let hash_table_bytes = self.write_hash_table(number, &slots, finished.length_bytes)?;
                 Ok(Made { number, record, hash_table_bytes, slots })
@@ -85,13 +85,11 @@ impl Flush {
     /// Writes a hash table for the next opening, which has the number of the table file. Returns its length in bytes. Where there is no
     /// space for one, or it saves little, the opening will read the table file's keys.
     fn write_hash_table(&self, number: u32, slots: &[(Identity, Slot)], file_bytes: u64) -> Result<u64> {
-        if self.store.context.options.own::<ChameleonOptions>().upper_levels == UpperLevels::None {
+        let upper_levels = self.store.context.options.own::<ChameleonOptions>().upper_levels;
+        if upper_levels == UpperLevels::None || !self.state.is_worth_writing(slots.len(), file_bytes) {
             return Ok(0);
         }
-        let table = self.state.upper_table(number, slots.to_vec())?;
-        if !is_worth_writing(&table, file_bytes) {
-            return Ok(0);
-        }
+        let table = self.state.upper_table(number, slots)?;
         match self.state.hash_tables.write(&table, Claim::Ordinary) {
             Ok(()) => {
                 self.state.count_written(&self.store.context, table.record().length_bytes);
@@ -137,12 +135,15 @@ impl Flush {
     }
 }
 
-/// The slots of the newest entries of a table file.
+/// The slots of the newest entries of a table file, in the order of their identities: so a hash table wants them, and so they come
+/// into one shard after the other.
 fn deal(index: &Index, number: u32, keys: &slmdb_table::KeySection) -> Result<Vec<(Identity, Slot)>> {
     let slot = |entry: Result<slmdb_table::KeyEntry<'_>>| {
         let entry = entry?;
         let identity = index.identity(entry.key);
         Ok((identity, slot_of(&identity, number, &entry)?))
     };
-    keys.newest_entries().map(slot).collect()
+    let mut slots: Vec<_> = keys.newest_entries().map(slot).collect::<Result<_>>()?;
+    slots.sort_unstable_by_key(|(identity, _)| *identity);
+    Ok(slots)
 }

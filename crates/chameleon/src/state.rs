@@ -68,18 +68,27 @@ impl ChameleonState {
         TableBuilder::new(TableOptions { number, uuid, level: Level::Upper as u8, epoch: 0, shards, range: 0..shards })
     }
 
-    /// A hash table of the upper levels with these slots, of each identity one.
-    pub(crate) fn upper_table(&self, number: u32, mut slots: Vec<(Identity, Slot)>) -> Result<FinishedTable> {
-        slots.sort_unstable_by_key(|(identity, _)| *identity);
+    /// A hash table of the upper levels with these slots, in the order of their identities.
+    pub(crate) fn upper_table(&self, number: u32, slots: &[(Identity, Slot)]) -> Result<FinishedTable> {
         let mut builder = self.new_upper(number)?;
-        let mut slots = slots.into_iter().peekable();
+        let mut slots = slots.iter().peekable();
         for shard in self.index.shards() {
             builder.begin_part(shard, self.index.hasher().load_percent(shard))?;
             while let Some((_, slot)) = slots.next_if(|(identity, _)| identity.shard() == shard) {
-                builder.add(slot)?;
+                builder.add(*slot)?;
             }
         }
         builder.finish()
+    }
+
+    /// Whether a hash table with so many slots is so much shorter than the table files that they lead to that an opening should have it.
+    pub(crate) fn is_worth_writing(&self, slots: usize, file_bytes: u64) -> bool {
+        self.table_bytes(slots as u64) <= file_bytes / 2
+    }
+
+    /// About how long a hash table of all shards with so many slots is, in bytes.
+    fn table_bytes(&self, slots: u64) -> u64 {
+        table_bytes(slots, u64::from(self.index.hasher().shards()), LOAD_PERCENT_MIN)
     }
 
     /// Takes note that a hash table was written.
@@ -88,11 +97,6 @@ impl ChameleonState {
             context.counted.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
         }
     }
-}
-
-/// Whether a hash table is so much shorter than the table files whose newest entries it leads to that an opening should have it.
-pub(crate) fn is_worth_writing(table: &FinishedTable, file_bytes: u64) -> bool {
-    table.record().length_bytes <= file_bytes / 2
 }
 
 impl PinnedFiles for ChameleonState {
@@ -114,11 +118,7 @@ impl TierSpace for ChameleonState {
 
     /// A collection writes a hash table beside its output.
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
-        let shards = u64::from(self.index.hasher().shards());
-        let hash_table_bytes = |entries| match self.hash_tables.are_files() {
-            true => table_bytes(entries, shards, LOAD_PERCENT_MIN),
-            false => 0,
-        };
+        let hash_table_bytes = |entries| if self.hash_tables.are_files() { self.table_bytes(entries) } else { 0 };
         let bytes = state.files.values().filter(|file| is_usual(options, file.length_bytes));
         let longest = bytes.map(|file| file.length_bytes + hash_table_bytes(file.entries)).max().unwrap_or(0);
         reserve.set_outputs(1, longest);

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use slmdb_chameleon::{ChameleonOptions, UpperLevels};
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, EngineSnapshot, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Compression, Engine, EngineSnapshot, Options, WriteBatch};
+use slmdb_env::{Env, OpenMode};
 use slmdb_testkit::{MemoryEnv, Random};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -199,6 +201,75 @@ fn a_delete_stays_while_a_file_that_is_not_collected_has_its_key() {
     );
     drop(engine);
     assert_holds(&*open(&options_of(&env.kill(), &options)), &left, "opened again");
+}
+
+/// Options of a store with one shard, whose bypass is full after some dozen keys.
+fn one_shard(env: &MemoryEnv) -> Options {
+    let own = ChameleonOptions { shards: Some(1), bypass_bytes: Some(1), ..ChameleonOptions::default() };
+    Options { own: Some(Arc::new(own)), ..options(env, &mut Random(1)) }
+}
+
+/// The paths of the hash tables of a store.
+fn hash_tables(env: &MemoryEnv) -> Vec<PathBuf> {
+    let entries = env.list_directory(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+    entries.filter(|name| name.ends_with(".hash")).map(|name| Path::new("/db").join(name)).collect()
+}
+
+/// A last table that is damaged can't be merged. Then upper tables alone have what is in the frozen bypass: they were gathered without
+/// it, and the next opening had lost those keys.
+#[test]
+fn a_table_that_cannot_be_merged_costs_no_other_key() {
+    let env = MemoryEnv::new();
+    let engine = open(&one_shard(&env));
+    let put = |engine: &dyn Engine, number: u64| {
+        let mut batch = WriteBatch::new();
+        batch.put(key(number), [2; 100]).unwrap();
+        engine.write(&batch, false).unwrap();
+    };
+    (0..40).for_each(|number| put(&*engine, number));
+    engine.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
+    engine.close().unwrap();
+    // Behind the last slot: searches don't come there, a merge does.
+    let env = env.kill();
+    let tables = hash_tables(&env);
+    let [table] = &tables[..] else { panic!("{tables:?}") };
+    let file = env.open_file(table, OpenMode::ReadWrite).unwrap();
+    file.write_at(&[1], file.length_bytes().unwrap() - 1).unwrap();
+    let engine = open(&one_shard(&env));
+    for number in 100..250 {
+        put(&*engine, number);
+        engine.flush().unwrap();
+        if number == 180 {
+            // The bypass is full by then.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let env = env.kill();
+    let engine = open(&one_shard(&env));
+    for number in (0..40).chain(100..250) {
+        assert_eq!(engine.get(&key(number)).unwrap().as_deref(), Some(&[2; 100][..]), "{number}");
+    }
+}
+
+/// Few keys that are overwritten for ever never fill a bypass.
+#[test]
+fn few_keys_overwritten_for_ever_leave_few_tables() {
+    let env = MemoryEnv::new();
+    // (Values that become short would make hash tables of flushes not worth their length.)
+    let engine = open(&Options { compression: Compression::None, ..one_shard(&env) });
+    for round in 0..400_u64 {
+        let mut batch = WriteBatch::new();
+        (0..20).for_each(|number| batch.put(key(number), [round as u8; 150]).unwrap());
+        engine.write(&batch, false).unwrap();
+        engine.flush().unwrap();
+    }
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while hash_tables(&env).len() > 66 {
+        assert!(Instant::now() < give_up, "{} hash tables", hash_tables(&env).len());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(engine.table_files().len() < 20, "{} table files", engine.table_files().len());
 }
 
 /// A version that a snapshot sees stays in the files of collections, and goes with the snapshot.

@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
-use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::read::merge::{Merge, TableKeys};
 use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
@@ -32,9 +31,9 @@ use slmdb_table::{Block, KeyEntry, Place};
 
 use super::last_level::LastLevel;
 use super::outputs::Outputs;
-use crate::shards::section::{Level, Row};
+use crate::shards::section::{Level, Row, new_file, numbered_with};
 use crate::shards::{Leads, is_at, slot_of};
-use crate::state::{ChameleonState, is_worth_writing};
+use crate::state::ChameleonState;
 
 /// A range of keys.
 type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
@@ -122,11 +121,11 @@ impl Collector {
             _ if is_manual => Ok(false),
             Some(wanted) => self.collect_for_space(wanted),
             // A merge waits for collections that are under way: no new one begins.
-            None if self.last_level.is_due() => match self.last_level.merge_if_due() {
-                Err(Error::Full { .. }) => self.collect_if_due(),
-                merged => merged,
+            None => match self.last_level.merge_if_due() {
+                Ok(Some(merged)) => Ok(merged),
+                Ok(None) | Err(Error::Full { .. }) => self.collect_if_due(),
+                Err(error) => Err(error),
             },
-            None => self.collect_if_due(),
         };
         self.store.run_compactions(&self.state.compactions, collect, || {
             if self.store.obsolete.remove_unpinned()
@@ -510,13 +509,9 @@ impl Collector {
     }
 
     fn try_commit(&self, inputs: &[u32], epoch: u32, outputs: &Outputs<'_>, moves: &Moves) -> Result<()> {
-        let record = |made: &slmdb_table::FinishedTable| FileRecord {
-            live_keys: 0,
-            ..file_record(&made.properties, made.length_bytes)
-        };
         let mut edit = Edit {
             files_removed: inputs.to_vec(),
-            files_added: outputs.made().iter().map(|(number, made)| (*number, record(made))).collect(),
+            files_added: outputs.made().iter().map(|(number, made)| (*number, new_file(made))).collect(),
             ..Edit::default()
         };
         let key_bytes: usize =
@@ -545,7 +540,7 @@ impl Collector {
         if rows != writers.rows() {
             edit.engine_section = [self.state.index.part(&rows)].into();
         }
-        let committed = self.store.catalog.commit(|state| with_number(numbered(state, edit), row));
+        let committed = self.store.catalog.commit(|state| numbered_with(state, edit, row));
         if let Err(error) = committed {
             if let Some(row) = row.filter(|_| error.may_be_tried_again()) {
                 self.state.hash_tables.remove(&row);
@@ -554,7 +549,9 @@ impl Collector {
         }
         writers.take_rows(rows);
         for (identity, before, slot) in slots {
-            if self.state.index.find_identity(&identity)? == Some(before) {
+            // (What a damaged table hides was not replaced: that would be in a bypass. And the files are the store's now.)
+            let is_replaced = self.state.index.find_identity(&identity).is_ok_and(|found| found != Some(before));
+            if !is_replaced {
                 writers.insert(&identity, slot);
             }
         }
@@ -580,20 +577,21 @@ impl Collector {
             }
         }
         let of_table = slots.iter().map(|(identity, _, slot)| (*identity, *slot)).chain(moves.deletes.iter().copied());
-        let of_table: Vec<(Identity, Slot)> = of_table.collect();
+        let mut of_table: Vec<(Identity, Slot)> = of_table.collect();
         if of_table.is_empty() {
             return Ok(NewSlots { slots, row: None });
         }
+        let file_bytes = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
+        let may_be_without = !moves.has_older && moves.deletes.is_empty();
+        if may_be_without && !self.state.is_worth_writing(of_table.len(), file_bytes) {
+            return Ok(NewSlots { slots, row: None });
+        }
+        of_table.sort_unstable_by_key(|(identity, _)| *identity);
         // (All may have been deletes, and no file is left whose number it could have.)
         let number =
             outputs.made().first().map_or_else(|| self.store.catalog.numbers.begin(), |(number, _)| Ok(*number))?;
-        let table = self.state.upper_table(number, of_table)?;
+        let table = self.state.upper_table(number, &of_table)?;
         let length_bytes = table.record().length_bytes;
-        let file_bytes = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
-        let may_be_without = !moves.has_older && moves.deletes.is_empty();
-        if may_be_without && !is_worth_writing(&table, file_bytes) {
-            return Ok(NewSlots { slots, row: None });
-        }
         let written = self.state.hash_tables.write(&table, Claim::Ordinary);
         if outputs.made().is_empty() {
             self.store.catalog.numbers.end(number);
@@ -611,9 +609,4 @@ impl Collector {
 /// The numbers of those all of whose entries are current.
 fn clean(all: &[Candidate]) -> BTreeSet<u32> {
     all.iter().filter(|file| file.is_clean).map(|file| file.number).collect()
-}
-
-/// An edit after which no file has the number of this table.
-fn with_number(edit: Edit, row: Option<Row>) -> Edit {
-    Edit { next_file_number: edit.next_file_number.max(row.map(|row| row.number + 1)), ..edit }
 }

@@ -17,7 +17,6 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
@@ -27,7 +26,7 @@ use slmdb_structures::hash::{Deletes, FinishedTable, Lost, Merge, Slot, TableBui
 use slmdb_sync::scheduled::Mutex;
 
 use crate::options::ChameleonOptions;
-use crate::shards::section::{Level, Row};
+use crate::shards::section::{Level, Row, numbered_with};
 use crate::shards::tables::ShardTable;
 use crate::shards::{Slots, Writers};
 use crate::state::ChameleonState;
@@ -35,7 +34,7 @@ use crate::state::ChameleonState;
 /// More upper tables than this are gathered.
 const UPPER_TABLES_MAX: usize = 64;
 /// So are upper tables with so many times the slots that all bypasses may have.
-const UPPER_SLOTS_MAX: f64 = 2.0;
+const UPPER_SLOTS_TIMES: u64 = 2;
 /// Bytes of a table for each slot, about.
 const BYTES_PER_SLOT: u64 = 32;
 
@@ -103,11 +102,6 @@ impl LastLevel {
         LastLevel { store, state, job: Mutex::default(), unreadable: Mutex::default() }
     }
 
-    /// Whether there is something to do, which comes before new collections.
-    pub(crate) fn is_due(&self) -> bool {
-        !self.due().is_empty() || self.are_upper_due(&self.state.index.writers.lock())
-    }
-
     fn due(&self) -> Vec<u16> {
         let unreadable = self.unreadable.lock();
         self.state
@@ -117,24 +111,40 @@ impl LastLevel {
             .collect()
     }
 
-    fn are_upper_due(&self, writers: &Writers) -> bool {
-        let options = self.store.context.options.own::<ChameleonOptions>();
-        let upper = || writers.rows().iter().filter(|row| !row.is_read_in_place());
-        let slots = upper().map(|row| row.length_bytes / BYTES_PER_SLOT).sum::<u64>() as f64;
-        let full = self.state.index.full_entries() as f64;
-        options.is_bypass_bounded() && (upper().count() > UPPER_TABLES_MAX || slots > UPPER_SLOTS_MAX * full)
+    /// Whether upper tables are to be gathered. Not while a bypass is frozen that can't be merged: they alone have its slots.
+    /// LOCKS: indexing; catalog
+    fn are_upper_due(&self) -> bool {
+        let index = &self.state.index;
+        let writers = index.writers.lock();
+        if !self.store.context.options.own::<ChameleonOptions>().is_bypass_bounded()
+            || index.shards().any(|shard| writers.frozen_at(shard).is_some())
+        {
+            return false;
+        }
+        let upper: Vec<&Row> = writers.rows().iter().filter(|row| !row.is_read_in_place()).collect();
+        let catalog = self.store.catalog.lock();
+        let entries = |file: u32| catalog.state().files.get(&file).map_or(0, |file| file.entries);
+        let slots = |row: &Row| match row.has_table() {
+            true => row.length_bytes / BYTES_PER_SLOT,
+            false => entries(row.number),
+        };
+        let all: u64 = upper.iter().map(|row| slots(row)).sum();
+        upper.len() > UPPER_TABLES_MAX || all > UPPER_SLOTS_TIMES * index.full_entries()
     }
 
-    /// Does one piece of what is due. `false`: nothing is, or a collection or another thread is under way.
+    /// Does one piece of what is due. `None`: nothing is. `false`: a collection or another thread is under way.
     /// LOCKS: indexing; catalog; file numbers
-    pub(crate) fn merge_if_due(&self) -> Result<bool> {
-        let Some(_job) = self.job.try_lock() else { return Ok(false) };
+    pub(crate) fn merge_if_due(&self) -> Result<Option<bool>> {
+        let Some(_job) = self.job.try_lock() else { return Ok(Some(false)) };
         let due = self.due();
         if !due.is_empty() {
             let dumped_max = self.store.context.options.own::<ChameleonOptions>().dumped_tables_max;
-            return self.merge(&due, dumped_max);
+            return self.merge(&due, dumped_max).map(Some);
         }
-        self.gather_if_due()
+        if !self.are_upper_due() {
+            return Ok(None);
+        }
+        self.numbered(|number| self.gather(number)).map(Some)
     }
 
     /// Brings all shards to the last level, dumped tables too. REQUIRES: the caller [compacts alone](slmdb_engine::background::compaction_queue::CompactionQueue::alone).
@@ -163,7 +173,9 @@ impl LastLevel {
         let Some(frozen) = self.freeze_some(due, dumped_max) else { return Ok(false) };
         let chosen_by = if frozen.level == Level::Dumped { "dump" } else { "last level" };
         let work = CompactionWork { chosen_by, inputs: Vec::new(), input_bytes: 0 };
-        let merged = self.store.observe_compaction(work, Error::clone, |done| self.merge_frozen(&frozen, done));
+        let merged = self.store.observe_compaction(work, Error::clone, |done| {
+            self.numbered(|number| self.merge_frozen(&frozen, number, done))
+        });
         let is_told = |error: &Error| error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. });
         match merged {
             Err(Error::Corruption { .. }) => self.unreadable.lock().extend(&frozen.shards),
@@ -223,16 +235,17 @@ impl LastLevel {
         }
     }
 
-    fn merge_frozen(&self, frozen: &Frozen, done: &mut CompactionDone) -> Result<()> {
+    /// Makes a table with a number of its own.
+    fn numbered<T>(&self, make: impl FnOnce(u32) -> Result<T>) -> Result<T> {
         let number = self.store.catalog.numbers.begin()?;
-        let merged = self.try_merge_frozen(frozen, number, done);
-        if merged.as_ref().err().is_none_or(Error::may_be_tried_again) {
+        let made = make(number);
+        if made.as_ref().err().is_none_or(Error::may_be_tried_again) {
             self.store.catalog.numbers.end(number);
         }
-        merged
+        made
     }
 
-    fn try_merge_frozen(&self, frozen: &Frozen, number: u32, done: &mut CompactionDone) -> Result<()> {
+    fn merge_frozen(&self, frozen: &Frozen, number: u32, done: &mut CompactionDone) -> Result<()> {
         let made = self.make(frozen, number)?;
         self.store.catalog.provide_for_outputs(0, made.counts.files.len() / 8 + 1, 0)?;
         let length_bytes = made.finished.record().length_bytes;
@@ -308,10 +321,8 @@ impl LastLevel {
             let mut rows = writers.rows_after_merge(&merged, row.epoch, &in_use);
             rows.push(row);
             self.store.catalog.commit(|state| {
-                let live_changes = made.counts.changes(state);
-                let next_file_number = state.next_file_number.max(row.number + 1);
-                let edit = Edit { live_changes, engine_section: [index.part(&rows)].into(), ..Edit::default() };
-                Edit { next_file_number: Some(next_file_number), ..numbered(state, edit) }
+                let (live_changes, engine_section) = (made.counts.changes(state), [index.part(&rows)].into());
+                numbered_with(state, Edit { live_changes, engine_section, ..Edit::default() }, Some(row))
             })?;
             if made.has_vanished {
                 index.note_vanishing(self.store.catalog.lock().state().flushed_through);
@@ -330,22 +341,13 @@ impl LastLevel {
         Ok(())
     }
 
-    /// Gathers what all bypasses have into one table, if there are too many upper tables.
-    fn gather_if_due(&self) -> Result<bool> {
-        let number = self.store.catalog.numbers.begin()?;
-        let gathered = self.gather(number);
-        if gathered.as_ref().err().is_none_or(Error::may_be_tried_again) {
-            self.store.catalog.numbers.end(number);
-        }
-        gathered
-    }
-
+    /// Gathers what all bypasses have into one table, in the place of all upper ones.
     /// LOCKS: indexing; catalog
     fn gather(&self, number: u32) -> Result<bool> {
         let index = &self.state.index;
         let (builder, epoch) = {
             let writers = index.writers.lock();
-            if writers.is_collecting() || !self.are_upper_due(&writers) {
+            if writers.is_collecting() {
                 return Ok(false);
             }
             let mut builder = self.state.new_upper(number)?;
@@ -365,9 +367,8 @@ impl LastLevel {
             let mut rows: Vec<Row> = writers.rows().iter().filter(is_left).copied().collect();
             rows.push(row);
             let commit = self.store.catalog.commit(|state| {
-                let next_file_number = state.next_file_number.max(number + 1);
                 let edit = Edit { engine_section: [index.part(&rows)].into(), ..Edit::default() };
-                Edit { next_file_number: Some(next_file_number), ..numbered(state, edit) }
+                numbered_with(state, edit, Some(row))
             });
             commit.map(|()| take_rows(&mut writers, rows))
         };

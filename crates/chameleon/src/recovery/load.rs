@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_structures::hash::{DramWriter, KeyHasher, Slot};
+use slmdb_structures::hash::{DramWriter, KeyHasher};
 
 use crate::shards::section::{Level, Row};
 use crate::shards::tables::{HashTables, ShardTable};
@@ -43,7 +43,7 @@ pub(super) fn load(
                 for number in 0..hasher.shards() as u16 {
                     let shard = &mut shards[usize::from(number)];
                     if row.epoch > shard.covered_through {
-                        table.slots(number).try_for_each(|slot| slot.map(|slot| insert(shard, slot, &mut leads_to)))?;
+                        table.slots(number).try_for_each(|slot| slot.map(|slot| shard.insert(slot, &mut leads_to)))?;
                     }
                 }
             }
@@ -54,7 +54,7 @@ pub(super) fn load(
                     let identity = hasher.identity(entry.key);
                     let shard = &mut shards[usize::from(identity.shard())];
                     if row.epoch > shard.covered_through {
-                        insert(shard, slot_of(&identity, row.number, &entry)?, &mut leads_to);
+                        shard.insert(slot_of(&identity, row.number, &entry)?, &mut leads_to);
                     }
                 }
                 tables.forget(row.number);
@@ -66,12 +66,7 @@ pub(super) fn load(
 
 /// The tables of each shard that are read where they lie.
 fn open_tables(rows: &[Row], hash_tables: &HashTables, hasher: &KeyHasher) -> Result<Vec<FoundShard>> {
-    let new = |shard| FoundShard {
-        bypass: DramWriter::new(hasher.load_percent(shard as u16), 0),
-        tables: Vec::new(),
-        covered_through: 0,
-    };
-    let mut shards: Vec<FoundShard> = (0..hasher.shards()).map(new).collect();
+    let mut shards = FoundShard::all(hasher);
     let mut rows: Vec<&Row> = rows.iter().filter(|row| row.is_read_in_place()).collect();
     rows.sort_by_key(|row| row.epoch);
     for row in rows {
@@ -88,11 +83,4 @@ fn open_tables(rows: &[Row], hash_tables: &HashTables, hasher: &KeyHasher) -> Re
         }
     }
     Ok(shards)
-}
-
-fn insert(shard: &mut FoundShard, slot: Slot, leads_to: &mut HashMap<u32, Leads>) {
-    Leads::add(leads_to, &slot);
-    if let Some(replaced) = shard.bypass.insert(slot) {
-        Leads::subtract(leads_to, &replaced);
-    }
 }

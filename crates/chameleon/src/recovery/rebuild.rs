@@ -23,12 +23,7 @@ pub(super) fn rebuild(
     tables: &Tables,
     hasher: &KeyHasher,
 ) -> Result<(Vec<FoundShard>, HashMap<u32, Leads>)> {
-    let new = |shard| FoundShard {
-        bypass: DramWriter::new(hasher.load_percent(shard as u16), 0),
-        tables: Vec::new(),
-        covered_through: 0,
-    };
-    let mut shards: Vec<FoundShard> = (0..hasher.shards()).map(new).collect();
+    let mut shards = FoundShard::all(hasher);
     let mut leads_to = HashMap::new();
     let mut files: Vec<(u32, &FileRecord)> = state.files.iter().map(|(&number, file)| (number, file)).collect();
     files.sort_by_key(|(number, file)| (file.highest_sequence, *number));
@@ -37,17 +32,13 @@ pub(super) fn rebuild(
         for entry in keys.newest_entries() {
             let entry = entry?;
             let identity = hasher.identity(entry.key);
-            let bypass = &mut shards[usize::from(identity.shard())].bypass;
-            let is_newest = match bypass.table().get(&identity) {
+            let shard = &mut shards[usize::from(identity.shard())];
+            let is_newest = match shard.bypass.table().get(&identity) {
                 None => true,
                 Some(before) => sequence_of(state, tables, entry.key, &before, file)? < entry.sequence,
             };
             if is_newest {
-                let slot = slot_of(&identity, number, &entry)?;
-                Leads::add(&mut leads_to, &slot);
-                if let Some(replaced) = bypass.insert(slot) {
-                    Leads::subtract(&mut leads_to, &replaced);
-                }
+                shard.insert(slot_of(&identity, number, &entry)?, &mut leads_to);
             }
         }
         tables.forget(number);

@@ -91,6 +91,26 @@ pub(crate) struct FoundShard {
     pub(crate) covered_through: u32,
 }
 
+impl FoundShard {
+    /// All shards of a store, without slots.
+    pub(crate) fn all(hasher: &KeyHasher) -> Vec<FoundShard> {
+        let new = |shard| FoundShard {
+            bypass: DramWriter::new(hasher.load_percent(shard as u16), 0),
+            tables: Vec::new(),
+            covered_through: 0,
+        };
+        (0..hasher.shards()).map(new).collect()
+    }
+
+    /// Puts a slot into the bypass.
+    pub(crate) fn insert(&mut self, slot: Slot, leads_to: &mut HashMap<u32, Leads>) {
+        Leads::add(leads_to, &slot);
+        if let Some(replaced) = self.bypass.insert(slot) {
+            Leads::subtract(leads_to, &replaced);
+        }
+    }
+}
+
 impl Index {
     /// Of shards as they were found. A bypass may take so many bytes for all of them together.
     pub(crate) fn new(

@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 
 use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{FILE_NAME, MediumKind, StoreState};
+use slmdb_manifest::{Edit, FILE_NAME, FileRecord, MediumKind, StoreState};
 use slmdb_structures::hash::SHARDS_MAX;
+use slmdb_table::FinishedTable;
 
 /// The part that has all.
 const TABLES: u8 = 1;
@@ -113,6 +115,17 @@ pub(crate) fn tables_part(shards: u32, rows: &[Row]) -> (u8, Vec<u8>) {
 pub(crate) fn forget_index(state: &mut StoreState) {
     state.engine_section.clear();
     state.files.values_mut().for_each(|file| file.live_keys = 0);
+}
+
+/// The record of a new table file, which no slot of a table leads to.
+pub(crate) fn new_file(made: &FinishedTable) -> FileRecord {
+    FileRecord { live_keys: 0, ..file_record(&made.properties, made.length_bytes) }
+}
+
+/// Adds to an edit the number of its job, and that of the next file, which may be a hash table.
+pub(crate) fn numbered_with(state: &StoreState, edit: Edit, table: Option<Row>) -> Edit {
+    let edit = numbered(state, edit);
+    Edit { next_file_number: edit.next_file_number.max(table.map(|row| row.number + 1)), ..edit }
 }
 
 /// The files that the MANIFEST names beside table files: hash tables, unless they lie in the pool.
