@@ -1,13 +1,13 @@
 //! [`EngineOptions`]: what a variant of ours tells one engine alone, as in `slmdb:engine=tlsm,tiering=lru:64MiB`.
 
-use slmdb::{EngineName, LabOptions, Options, Tiering, TlsmOptions};
+use slmdb::{ChameleonOptions, EngineName, LabOptions, Options, Tiering, TlsmOptions, UpperLevels};
 use slmdb_cli::units::parse_size;
 use slmdb_engine::OwnOptions;
 
 use crate::footing::{Footing, mebibytes};
 
 /// Their names, and whose they are.
-const NAMES: [(&str, &[EngineName]); 12] = [
+const NAMES: [(&str, &[EngineName]); 18] = [
     ("level_zero", &[EngineName::Lab]),
     ("leaf_scan", &[EngineName::Lab]),
     ("level_base", &[EngineName::Lab, EngineName::Tlsm]),
@@ -20,7 +20,15 @@ const NAMES: [(&str, &[EngineName]); 12] = [
     ("level_zero_runs", &[EngineName::Tlsm]),
     ("segment", &[EngineName::Tlsm]),
     ("run", &[EngineName::Tlsm]),
+    ("bypass", &[EngineName::Chameleon]),
+    ("shards", &[EngineName::Chameleon]),
+    ("upper", &[EngineName::Chameleon]),
+    ("dumped", &[EngineName::Chameleon]),
+    ("dumped_above", &[EngineName::Chameleon]),
+    ("job", &[EngineName::Chameleon]),
 ];
+/// A slot of ChameleonDB's tables in the pool takes about so many bytes.
+const HASH_SLOT_BYTES: u64 = 27;
 
 /// What one engine alone is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +39,8 @@ pub enum EngineOptions {
     Lab(LabOptions),
     /// TLSM's.
     Tlsm(TlsmOptions),
+    /// ChameleonDB's.
+    Chameleon(ChameleonOptions),
 }
 
 impl EngineOptions {
@@ -58,6 +68,11 @@ impl EngineOptions {
                 let complaint = own.complaint();
                 (EngineOptions::Tlsm(own), complaint)
             }
+            EngineName::Chameleon => {
+                let own = parse_chameleon(options)?;
+                let complaint = own.complaint();
+                (EngineOptions::Chameleon(own), complaint)
+            }
             _ => (EngineOptions::None, None),
         };
         complaint.map_or(Ok(parsed), |complaint| Err(format!("engine={engine}: {complaint}")))
@@ -69,6 +84,7 @@ impl EngineOptions {
             EngineOptions::None => options,
             EngineOptions::Lab(own) => options.advanced(|advanced| advanced.lab(own)),
             EngineOptions::Tlsm(own) => options.advanced(|advanced| advanced.tlsm(own)),
+            EngineOptions::Chameleon(own) => options.advanced(|advanced| advanced.chameleon(own)),
         }
     }
 
@@ -81,6 +97,8 @@ impl EngineOptions {
                 all_bytes.min(fast_tier_bytes.saturating_add(more_bytes))
             }
             EngineOptions::Tlsm(_) => all_bytes,
+            // The tables of the last level, with what is new beside it, and those of flushes.
+            EngineOptions::Chameleon(_) => footing.keys.saturating_mul(4 * HASH_SLOT_BYTES),
             EngineOptions::None | EngineOptions::Lab(_) => 0,
         }
     }
@@ -96,8 +114,28 @@ impl EngineOptions {
                 own.leaf_scan_part
             )),
             EngineOptions::Tlsm(own) => Some(setup_of_tlsm(own)),
+            EngineOptions::Chameleon(own) => Some(setup_of_chameleon(own)),
         }
     }
+}
+
+fn setup_of_chameleon(own: &ChameleonOptions) -> String {
+    let bypasses = match own.bypass_bytes {
+        None => "bypasses of a quarter of the budget".to_string(),
+        Some(u64::MAX) => "all of the index in memory".to_string(),
+        Some(bytes) => format!("bypasses of {}", mebibytes(bytes)),
+    };
+    let upper = match own.upper_levels {
+        UpperLevels::Flat => "a table of each flush",
+        UpperLevels::None => "none of flushes",
+    };
+    let shards = own.shards.map_or("shards by MemTables".to_string(), |shards| format!("{shards} shards"));
+    format!(
+        "engine chameleon ({shards}, {bypasses}; {upper}, up to {} dumped where the last level has more than {} times theirs; merges of {})",
+        own.dumped_tables_max,
+        own.dumped_above,
+        mebibytes(own.job_bytes),
+    )
 }
 
 fn setup_of_tlsm(own: &TlsmOptions) -> String {
@@ -149,6 +187,24 @@ fn parse_tlsm(options: &[(&str, &str)]) -> Result<TlsmOptions, String> {
             "level_zero_runs" => own.level_zero_runs = parse_number(name, value)?,
             "segment" => own.segment_bytes = parse_size(value)?,
             _ => own.run_bytes = parse_size(value)?,
+        }
+    }
+    Ok(own)
+}
+
+fn parse_chameleon(options: &[(&str, &str)]) -> Result<ChameleonOptions, String> {
+    let mut own = ChameleonOptions::default();
+    for &(name, value) in options {
+        match name {
+            "bypass" if value == "all" => own.bypass_bytes = Some(u64::MAX),
+            "bypass" => own.bypass_bytes = Some(parse_size(value)?),
+            "shards" => own.shards = Some(parse_number(name, value)?),
+            "upper" => {
+                own.upper_levels = one_of(name, value, &[("flat", UpperLevels::Flat), ("none", UpperLevels::None)])?;
+            }
+            "dumped" => own.dumped_tables_max = parse_number(name, value)?,
+            "dumped_above" => own.dumped_above = parse_number(name, value)?,
+            _ => own.job_bytes = parse_size(value)?,
         }
     }
     Ok(own)
@@ -248,6 +304,41 @@ mod tests {
             ("segment=1K", "segment_bytes"),
             ("run=large", "a size"),
             ("level_zero=5MiB", "`engine=lab`"),
+        ] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_option_of_chameleon_is_read_or_refused_by_its_name() {
+        let parsed = |text: &str| {
+            let options: Vec<_> = text.split(',').filter_map(|option| option.split_once('=')).collect();
+            match EngineOptions::parse(EngineName::Chameleon, &options)? {
+                EngineOptions::Chameleon(own) => Ok(own),
+                other => panic!("{other:?}"),
+            }
+        };
+        let usual = ChameleonOptions::default;
+        assert_eq!(parsed(""), Ok(usual()));
+        assert_eq!(parsed("bypass=all"), Ok(ChameleonOptions { bypass_bytes: Some(u64::MAX), ..usual() }));
+        let all = ChameleonOptions {
+            shards: Some(64),
+            bypass_bytes: Some(1 << 20),
+            upper_levels: UpperLevels::None,
+            dumped_tables_max: 4,
+            dumped_above: 9,
+            job_bytes: 1 << 20,
+        };
+        assert_eq!(parsed("shards=64,bypass=1MiB,upper=none,dumped=4,dumped_above=9,job=1MiB"), Ok(all));
+        for (text, part) in [
+            ("bypass=some", "a size"),
+            ("shards=3", "shards"),
+            ("shards=x", "shards=x"),
+            ("upper=level", "flat or none"),
+            ("dumped=-1", "dumped=-1"),
+            ("job=0", "job_bytes"),
+            ("filter=8", "`engine=tlsm`"),
         ] {
             let error = parsed(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

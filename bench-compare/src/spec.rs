@@ -21,7 +21,7 @@ Stores, with commas between:
       emulated                 on emulated persistent memory, with latency=NS, model=line|persist, read=NS,
                                bandwidth=MB/s, unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=garbage-first|paper   how table files are chosen for compaction
-      engine=NAME              the design: slm, the default, lab or tlsm
+      engine=NAME              the design: slm, the default, lab, tlsm or chameleon
       level_zero=SIZE, level_base=SIZE, leaf_scan=PART
                                of engine=lab: its trees, its level 1, the part of a tree that leaves by leaf scan
       tiering=none|leveled:N|upper:SIZE|lru:SIZE
@@ -35,6 +35,12 @@ Stores, with commas between:
       bac=on|off, persists=once|each
                                of engine=tlsm: whether compactions point at entries or copy them, whether lists are made
                                durable as a whole or node by node
+      bypass=SIZE|all, shards=N, upper=flat|none
+                               of engine=chameleon: its index in memory, or all of it; its shards; whether flushes leave a
+                               table for openings, or none, which is the paper's Write-Intensive Mode
+      dumped=N, dumped_above=N, job=SIZE
+                               of engine=chameleon: how many bypasses are dumped where the last level has more than so many
+                               times theirs; what a merge writes at a time
       links=rebuilt|persisted  what becomes of a MemTable's links
       live=PART                the live-key threshold of policy=paper (0.7)
       scans=on|off, degree=on|off

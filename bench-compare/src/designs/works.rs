@@ -24,6 +24,7 @@ const DESIGNS: &[Design] = &[
         options: ",engine=tlsm,level_base=32MiB",
         in_pool: &[("tlsm, a third", ",tiering=upper:{third}"), ("tlsm, all", ",tiering=none")],
     },
+    Design { name: "chameleon", options: ",engine=chameleon,bypass={bypass}", in_pool: &[("chameleon", "")] },
 ];
 
 /// Other stores, on plain memory.
@@ -247,7 +248,7 @@ mod tests {
         let names = |scale| works()[1].stores(scale).into_iter().map(|store| store.name).collect::<Vec<_>>();
         let whole = names(1.0);
         assert_eq!(whole[1], "slmdb:engine=lab,level_zero=5537KiB,level_base=32MiB");
-        assert_eq!(whole[6], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=upper:169921KiB");
-        assert_eq!(names(0.0001)[6], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=upper:1024KiB");
+        assert_eq!(whole[7], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=upper:169921KiB");
+        assert_eq!(names(0.0001)[7], "slmdb:emulated,engine=tlsm,level_base=32MiB,tiering=upper:1024KiB");
     }
 }

@@ -19,6 +19,7 @@ use slmdb_table::TableForm;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::compaction::pace::Pace;
 use crate::options::{ChameleonOptions, UpperLevels};
 use crate::shards::section::{Level, Row, new_file};
 use crate::shards::{Index, slot_of};
@@ -28,6 +29,7 @@ use crate::state::ChameleonState;
 pub(crate) struct Flush {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<ChameleonState>,
+    pub(crate) pace: Arc<Pace>,
 }
 
 /// A durable table file that no slot leads to yet, and the slots that will.
@@ -53,6 +55,9 @@ impl Flush {
             self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
         })?;
         let file = self.commit(&immutable, made)?;
+        if let Some(file) = &file {
+            self.pace.flushed(file);
+        }
         self.store.flush_ends(immutable, began_ns, file)?;
         self.state.compactions.wake();
         Ok(())

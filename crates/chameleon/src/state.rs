@@ -24,8 +24,9 @@ use crate::shards::Index;
 use crate::shards::section::Level;
 use crate::shards::tables::HashTables;
 
-/// No shard's tables are emptier than this, in percent.
-const LOAD_PERCENT_MIN: u32 = 65;
+/// How full tables are that are written once, in percent. (A bypass has a load factor of its shard's, section 2.5 of the paper: so
+/// shards do not fill all at the same time. Tables need none.)
+pub(crate) const TABLE_LOAD_PERCENT: u32 = 90;
 
 /// What ChameleonDB keeps of an open store: the index.
 pub(crate) struct ChameleonState {
@@ -73,7 +74,7 @@ impl ChameleonState {
         let mut builder = self.new_upper(number)?;
         let mut slots = slots.iter().peekable();
         for shard in self.index.shards() {
-            builder.begin_part(shard, self.index.hasher().load_percent(shard))?;
+            builder.begin_part(shard, TABLE_LOAD_PERCENT)?;
             while let Some((_, slot)) = slots.next_if(|(identity, _)| identity.shard() == shard) {
                 builder.add(*slot)?;
             }
@@ -88,7 +89,7 @@ impl ChameleonState {
 
     /// About how long a hash table of all shards with so many slots is, in bytes.
     fn table_bytes(&self, slots: u64) -> u64 {
-        table_bytes(slots, u64::from(self.index.hasher().shards()), LOAD_PERCENT_MIN)
+        table_bytes(slots, u64::from(self.index.hasher().shards()), TABLE_LOAD_PERCENT)
     }
 
     /// Takes note that a hash table was written.

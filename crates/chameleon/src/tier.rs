@@ -17,6 +17,7 @@ use slmdb_manifest::StoreState;
 
 use crate::compaction::garbage::Collector;
 use crate::compaction::last_level::LastLevel;
+use crate::compaction::pace::Pace;
 use crate::flush::Flush;
 use crate::operations::get::Reader;
 use crate::operations::range_query::ChameleonCursor;
@@ -46,6 +47,7 @@ pub(crate) struct ChameleonTier {
     state: Arc<ChameleonState>,
     reader: Arc<Reader>,
     collector: Arc<Collector>,
+    pace: Arc<Pace>,
     flush: Arc<Flush>,
 }
 
@@ -55,11 +57,13 @@ impl Tier for ChameleonTier {
 
     fn new(store: &Arc<Parts>, state: &Arc<ChameleonState>) -> ChameleonTier {
         let (store, state) = (store.clone(), state.clone());
-        let last_level = Arc::new(LastLevel::new(store.clone(), state.clone()));
+        let pace = Arc::new(Pace::new(store.clone(), state.clone()));
+        let last_level = Arc::new(LastLevel::new(store.clone(), state.clone(), pace.clone()));
         ChameleonTier {
             reader: Arc::new(Reader { store: store.clone(), state: state.clone() }),
-            collector: Arc::new(Collector::new(store.clone(), state.clone(), last_level)),
-            flush: Arc::new(Flush { store: store.clone(), state: state.clone() }),
+            collector: Arc::new(Collector::new(store.clone(), state.clone(), last_level, pace.clone())),
+            flush: Arc::new(Flush { store: store.clone(), state: state.clone(), pace: pace.clone() }),
+            pace,
             store,
             state,
         }
@@ -110,7 +114,7 @@ impl Tier for ChameleonTier {
     }
 
     fn count_stats(&self, stats: &mut Stats) {
-        stats.live_bytes = self.collector.needed_bytes();
+        stats.live_bytes = self.pace.garbage().needed_bytes as u64;
         let index_bytes = match self.state.hash_tables.are_files() {
             true => self.state.index.memory_bytes(),
             false => self.state.hash_tables.pool_bytes(),

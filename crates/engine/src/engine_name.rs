@@ -17,7 +17,8 @@ pub enum EngineName {
     /// TLSM (IEEE Access 8, 2020): an LSM tree whose upper levels lie in the pool, keys and values. For a large fast tier that is
     /// persistent; on `Dram` it is an ordinary LSM tree.
     Tlsm,
-    /// ChameleonDB. No build has it yet.
+    /// ChameleonDB (EuroSys '21): hash tables lead to the newest entry of each key, most of them on the disk or in the pool. For
+    /// very many keys that are read and written singly; ranges are slow.
     Chameleon,
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb::engines::of_name;
-use slmdb::{LabOptions, Tiering, TlsmOptions};
+use slmdb::{ChameleonOptions, LabOptions, Tiering, TlsmOptions, UpperLevels};
 use slmdb_engine::{Engine, EngineName, Options, OwnOptions, RepairReport, Result};
 use slmdb_pmem::AnyMedium;
 use slmdb_testkit::Simulated;
@@ -50,11 +50,10 @@ pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
             ..TlsmOptions::default()
         })),
         // (Bypasses have 64 homes at least.)
-        #[cfg(feature = "chameleon")]
-        EngineName::Chameleon => Some(Arc::new(slmdb::ChameleonOptions {
+        EngineName::Chameleon => Some(Arc::new(ChameleonOptions {
             shards: Some(if setup.is_paper { 1 } else { 2 }),
             bypass_bytes: Some(1),
-            upper_levels: if setup.is_dirty { slmdb::UpperLevels::None } else { slmdb::UpperLevels::Flat },
+            upper_levels: if setup.is_dirty { UpperLevels::None } else { UpperLevels::Flat },
             dumped_tables_max: if setup.compacts_twice { 2 } else { 0 },
             dumped_above: 0,
             job_bytes: 1,

@@ -31,6 +31,7 @@ use slmdb_table::{Block, KeyEntry, Place};
 
 use super::last_level::LastLevel;
 use super::outputs::Outputs;
+use super::pace::{Pace, Paid, part_of};
 use crate::shards::section::{Level, Row, new_file, numbered_with};
 use crate::shards::{Leads, is_at, slot_of};
 use crate::state::ChameleonState;
@@ -38,6 +39,14 @@ use crate::state::ChameleonState;
 /// A range of keys.
 type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
+/// From this debt on garbage is collected.
+pub(super) const COLLECTIONS_BEGIN: f64 = 0.85;
+/// A collection for garbage leaves about so many files of the usual length: while one is under way, no bypass is frozen.
+const OUTPUTS_MAX: u64 = 2;
+/// A file is small that is shorter than this part of one of the usual length ...
+const SMALL_PART: u64 = 4;
+/// ... and if there are so many times the files that are merged at once, some are.
+const SMALL_FILES_TIMES: usize = 2;
 /// After so many entries a collection looks whether the store closes.
 const LOOK_EVERY: u64 = 1024;
 
@@ -46,12 +55,9 @@ pub(crate) struct Collector {
     store: Arc<Parts>,
     state: Arc<ChameleonState>,
     last_level: Arc<LastLevel>,
+    pace: Arc<Pace>,
     /// The files that are being collected.
     taken: Mutex<BTreeSet<u32>>,
-    /// Files that can't be read. They are left alone until the next opening.
-    unreadable: Mutex<BTreeSet<u32>>,
-    /// Files that have garbage which moments see: with the last of these.
-    kept_for: Mutex<BTreeMap<u32, u64>>,
 }
 
 /// What a table file has.
@@ -68,7 +74,7 @@ struct Candidate {
 impl Candidate {
     /// The part of its entries that slots lead to.
     fn part(&self) -> f64 {
-        self.current as f64 / self.record.entries.max(1) as f64
+        part_of(self.current, &self.record)
     }
 
     fn needed_bytes(&self) -> f64 {
@@ -109,9 +115,13 @@ struct NewSlots {
 
 impl Collector {
     /// Nothing is collected yet.
-    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>, last_level: Arc<LastLevel>) -> Collector {
-        let (taken, unreadable, kept_for) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Collector { store, state, last_level, taken, unreadable, kept_for }
+    pub(crate) fn new(
+        store: Arc<Parts>,
+        state: Arc<ChameleonState>,
+        last_level: Arc<LastLevel>,
+        pace: Arc<Pace>,
+    ) -> Collector {
+        Collector { store, state, last_level, pace, taken: Mutex::default() }
     }
 
     /// A thread's loop, until the store closes or fails.
@@ -134,12 +144,6 @@ impl Collector {
                 tracing::warn!(%error, "the reserve is not full");
             }
         });
-    }
-
-    /// What is not garbage of all table files, in bytes.
-    /// LOCKS: indexing; catalog
-    pub(crate) fn needed_bytes(&self) -> u64 {
-        self.all().iter().map(Candidate::needed_bytes).sum::<f64>() as u64
     }
 
     /// All table files.
@@ -183,7 +187,7 @@ impl Collector {
 
     /// The files that may be collected now, those with the most garbage first.
     fn free(&self, all: Vec<Candidate>) -> Vec<Candidate> {
-        let (taken, unreadable) = (self.taken.lock().clone(), self.unreadable.lock().clone());
+        let (taken, unreadable) = (self.taken.lock().clone(), self.pace.unreadable());
         let may = |file: &Candidate| !taken.contains(&file.number) && !unreadable.contains(&file.number);
         let mut free: Vec<Candidate> = all.into_iter().filter(may).collect();
         free.sort_by(|left, right| left.part().total_cmp(&right.part()));
@@ -193,51 +197,74 @@ impl Collector {
     /// Those of them that have garbage which may go.
     /// LOCKS: snapshots
     fn free_with_garbage(&self, all: Vec<Candidate>) -> Vec<Candidate> {
-        let oldest = self.state.snapshots.moments().first().copied().unwrap_or(u64::MAX);
-        let kept: BTreeSet<u32> = {
-            let mut kept_for = self.kept_for.lock();
-            kept_for.retain(|number, moment| *moment >= oldest && all.iter().any(|file| file.number == *number));
-            kept_for.keys().copied().collect()
-        };
+        let kept = self.pace.with_kept_garbage();
         let mut free = self.free(all);
         free.retain(|file| file.current < file.record.entries && !kept.contains(&file.number));
         free
     }
 
-    /// Collects the files with the most garbage, if all files take more than they may.
+    /// Collects the files with the most garbage, if all files take more than they may, or merges small ones.
     fn collect_if_due(&self) -> Result<bool> {
         let options = &self.store.context.options.compaction;
-        let all = self.all();
-        let bytes: u64 = all.iter().map(|file| file.record.length_bytes).sum();
-        let needed_bytes: f64 = all.iter().map(Candidate::needed_bytes).sum();
-        if bytes as f64 <= needed_bytes * options.space_amplification_max {
-            return Ok(false);
-        }
-        let mut inputs = self.free_with_garbage(all);
+        let is_due = self.pace.garbage().debt(&self.store) > COLLECTIONS_BEGIN;
+        let mut inputs = if is_due { self.free_with_garbage(self.all()) } else { Vec::new() };
         inputs.retain(|file| file.part() * options.space_amplification_max < 1.0);
         inputs.truncate(options.files_merged_max);
+        truncate(&mut inputs, OUTPUTS_MAX * options.table_file_bytes);
+        let chosen_by = if inputs.is_empty() { "small files" } else { "garbage" };
+        if inputs.is_empty() {
+            inputs = self.small_files();
+        }
         let input_bytes = inputs.iter().map(Candidate::needed_bytes).sum::<f64>() as u64;
         if inputs.is_empty() {
             return Ok(false);
         }
         self.store.check_space(input_bytes)?;
-        self.collect("garbage", inputs, &BTreeSet::new())
+        self.collect(chosen_by, inputs, &BTreeSet::new())
     }
 
-    /// Collects one file, with the reserve.
+    /// The smallest files, if there are many: each cursor asks all of its range. None of them is longer than all others together, so
+    /// what a file has is not written anew for each few entries that come.
+    fn small_files(&self) -> Vec<Candidate> {
+        let options = &self.store.context.options.compaction;
+        let mut small = self.all();
+        small.retain(|file| file.record.length_bytes < options.table_file_bytes / SMALL_PART);
+        if small.len() <= SMALL_FILES_TIMES * options.files_merged_max {
+            return Vec::new();
+        }
+        let mut small = self.free(small);
+        small.sort_by_key(|file| file.record.length_bytes);
+        small.truncate(options.files_merged_max);
+        let mut bytes: u64 = small.iter().map(|file| file.record.length_bytes).sum();
+        while let Some(last) = small.pop_if(|last| last.record.length_bytes > bytes / 2) {
+            bytes -= last.record.length_bytes;
+        }
+        if small.len() > 1 { small } else { Vec::new() }
+    }
+
+    /// Collects one file with the reserve, or several that become one. A file may have lost so little that it takes no block less.
     fn collect_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
-        let threshold = self.store.context.options.compaction.live_key_threshold;
+        let options = &self.store.context.options.compaction;
         let all = if wanted.at_any_cost { self.all_exactly()? } else { self.all() };
         let clean = clean(&all);
-        let mut free = self.free_with_garbage(all);
-        free.retain(|file| wanted.at_any_cost || file.part() < threshold);
-        // (Or one with deletes, which may have nothing left to hide.)
-        let with_deletes = || self.free(self.all()).into_iter().find(|file| file.record.deletes > 0);
-        let first = free.into_iter().next();
-        let Some(file) = first.or_else(|| if wanted.at_any_cost { with_deletes() } else { None }) else {
-            return Ok(false);
+        let longest = all.iter().map(|file| file.record.length_bytes).max().unwrap_or(0);
+        let mut inputs = self.free_with_garbage(all);
+        inputs.retain(|file| wanted.at_any_cost || file.part() < options.live_key_threshold);
+        if inputs.is_empty() && wanted.at_any_cost {
+            // One with deletes may have nothing left to hide.
+            inputs.extend(self.free(self.all()).into_iter().find(|file| file.record.deletes > 0));
+        }
+        inputs.truncate(options.files_merged_max);
+        truncate(&mut inputs, longest);
+        let collect = |inputs: &[Candidate]| match inputs {
+            [] => Ok(false),
+            _ => self.store.in_reserve(inputs.len(), || self.collect("space", inputs.to_vec(), &clean)),
         };
-        self.store.in_reserve(1, || self.collect("space", vec![file], &clean))
+        match collect(&inputs) {
+            // Their values are longer than they are on average.
+            Err(Error::Full { .. }) if inputs.len() > 1 => collect(&inputs[..1]),
+            collected => collected,
+        }
     }
 
     /// See [`slmdb_engine::Engine::compact_range`].
@@ -314,8 +341,8 @@ impl Collector {
         let is_there = |number: &u32| self.store.catalog.lock().state().files.contains_key(number);
         let there: Vec<u32> = numbers.iter().copied().filter(is_there).collect();
         inputs.retain(|file| there.contains(&file.number));
-        let collected =
-            if there.is_empty() { Ok(false) } else { self.collect_taken(chosen_by, &inputs, &there, clean) };
+        let collect = || self.collect_taken(chosen_by, &inputs, &there, clean);
+        let collected = if there.is_empty() { Ok(false) } else { self.pace.paid(collect) };
         let mut taken = self.taken.lock();
         taken.retain(|number| !numbers.contains(number));
         collected
@@ -327,10 +354,10 @@ impl Collector {
         inputs: &[Candidate],
         numbers: &[u32],
         clean: &BTreeSet<u32>,
-    ) -> Result<bool> {
+    ) -> Result<(bool, Paid)> {
         let input_bytes: u64 = inputs.iter().map(|file| file.record.length_bytes).sum();
         let work = CompactionWork { chosen_by, inputs: numbers.to_vec(), input_bytes };
-        let mut left_bytes = 0;
+        let mut written_bytes = 0;
         let epoch = self.state.index.writers.lock().begin_collection()?;
         let collected = self.store.observe_compaction(work, Error::clone, |done| {
             let mut unreadable = None;
@@ -343,15 +370,16 @@ impl Collector {
                     Err(error)
                 }
             };
-            left_bytes = done.bytes_written;
+            written_bytes = done.bytes_written;
             committed.and_then(|()| self.store.gave_space_back(None)).inspect_err(|error| match unreadable {
-                Some(file) => drop(self.unreadable.lock().insert(file)),
+                Some(file) => self.pace.note_unreadable(file),
                 None if error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. }) => {}
                 None => self.store.context.fail(error.clone()),
             })
         });
         self.state.index.writers.lock().end_collection();
-        collected.map(|()| left_bytes < input_bytes)
+        let paid_bytes = input_bytes.saturating_sub(written_bytes);
+        collected.map(|()| (paid_bytes > 0, Paid { paid_bytes, written_bytes }))
     }
 
     /// Copies what is kept. Returns what becomes of the index. `unreadable`: set to the number of an input that can't be read.
@@ -444,7 +472,7 @@ impl Collector {
         done.bytes_read = merge.sources().map(|source| source.read_bytes()).sum();
         outputs.finish()?;
         if let Some(&newest) = moments.last().filter(|_| seen > 0) {
-            self.kept_for.lock().extend(outputs.made().iter().map(|(number, _)| (*number, newest)));
+            self.pace.note_kept(outputs.made().iter().map(|(number, _)| *number), newest);
         }
         Ok(moves)
     }
@@ -604,6 +632,17 @@ impl Collector {
         self.state.count_written(&self.store.context, row.map_or(0, |row| row.length_bytes));
         Ok(NewSlots { slots, row })
     }
+}
+
+/// Leaves as many files as become so many bytes, and at least one.
+fn truncate(files: &mut Vec<Candidate>, bytes: u64) {
+    let mut needed_bytes = 0.0;
+    let count = files.iter().take_while(|file| {
+        needed_bytes += file.needed_bytes();
+        needed_bytes <= bytes as f64
+    });
+    let count = count.count().max(1);
+    files.truncate(count);
 }
 
 /// The numbers of those all of whose entries are current.

@@ -25,27 +25,27 @@ use slmdb_pmem::Claim;
 use slmdb_structures::hash::{Deletes, FinishedTable, Lost, Merge, Slot, TableBuilder, TableOptions};
 use slmdb_sync::scheduled::Mutex;
 
+use super::pace::{Pace, Paid};
 use crate::options::ChameleonOptions;
 use crate::shards::section::{Level, Row, numbered_with};
 use crate::shards::tables::ShardTable;
 use crate::shards::{Slots, Writers};
-use crate::state::ChameleonState;
+use crate::state::{ChameleonState, TABLE_LOAD_PERCENT};
 
 /// More upper tables than this are gathered.
 const UPPER_TABLES_MAX: usize = 64;
 /// So are upper tables with so many times the slots that all bypasses may have.
 const UPPER_SLOTS_TIMES: u64 = 2;
 /// Bytes of a table for each slot, about.
-const BYTES_PER_SLOT: u64 = 32;
+const BYTES_PER_SLOT: u64 = 27;
 
 /// Merges bypasses into tables of the last level.
 pub(crate) struct LastLevel {
     store: Arc<Parts>,
     state: Arc<ChameleonState>,
+    pace: Arc<Pace>,
     /// One compaction of the index at a time.
     job: Mutex<()>,
-    /// Shards whose last table can't be read. They are left alone until the next opening.
-    unreadable: Mutex<BTreeSet<u16>>,
 }
 
 /// Shards whose bypasses are frozen, and that come into one table.
@@ -68,42 +68,64 @@ struct Made {
 
 /// How many more slots of tables lead to each table file than before.
 struct FileCounts {
-    /// The numbers of the store's table files, in order.
-    files: Vec<u32>,
-    changes: Vec<Cell<i64>>,
+    /// The store's table files and their changes, in a hash table: each number at its own last bits, or at the next empty place.
+    places: Vec<Option<(u32, Cell<i64>)>>,
 }
 
 impl FileCounts {
     fn of(state: &StoreState) -> FileCounts {
-        let files: Vec<u32> = state.files.keys().copied().collect();
-        let changes = vec![Cell::new(0); files.len()];
-        FileCounts { files, changes }
+        let mut counts = FileCounts { places: vec![None; (2 * state.files.len() + 1).next_power_of_two()] };
+        for &file in state.files.keys() {
+            let at = counts.place(file);
+            counts.places[at] = Some((file, Cell::new(0)));
+        }
+        counts
+    }
+
+    /// Where a file is, or an empty place. There are at least as many of these as files.
+    #[inline]
+    fn place(&self, file: u32) -> usize {
+        let last = self.places.len() - 1;
+        let mut at = file as usize & last;
+        while self.places[at].as_ref().is_some_and(|(there, _)| *there != file) {
+            at = (at + 1) & last;
+        }
+        at
     }
 
     /// Counts a slot. `false`: it leads to a file that is gone.
+    #[inline]
     fn count(&self, slot: &Slot, change: i64) -> bool {
-        let Ok(at) = self.files.binary_search(&slot.place().file) else { return false };
+        let Some((_, changes)) = &self.places[self.place(slot.place().file)] else { return false };
         if !slot.is_delete() {
-            self.changes[at].set(self.changes[at].get() + change);
+            changes.set(changes.get() + change);
         }
         true
     }
 
+    /// How many files there were.
+    fn files(&self) -> usize {
+        self.places.iter().flatten().count()
+    }
+
     /// What has changed of files that are still there.
     fn changes(&self, state: &StoreState) -> Vec<(u32, i64)> {
-        let all = self.files.iter().zip(&self.changes).map(|(&file, change)| (file, change.get()));
-        all.filter(|(file, change)| *change != 0 && state.files.contains_key(file)).collect()
+        let all = self.places.iter().flatten().map(|(file, change)| (*file, change.get()));
+        let mut changes: Vec<(u32, i64)> =
+            all.filter(|(file, change)| *change != 0 && state.files.contains_key(file)).collect();
+        changes.sort_unstable();
+        changes
     }
 }
 
 impl LastLevel {
     /// Nothing is merged yet.
-    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>) -> LastLevel {
-        LastLevel { store, state, job: Mutex::default(), unreadable: Mutex::default() }
+    pub(crate) fn new(store: Arc<Parts>, state: Arc<ChameleonState>, pace: Arc<Pace>) -> LastLevel {
+        LastLevel { store, state, pace, job: Mutex::default() }
     }
 
     fn due(&self) -> Vec<u16> {
-        let unreadable = self.unreadable.lock();
+        let unreadable = self.pace.unreadable_shards();
         self.state
             .index
             .shards()
@@ -153,7 +175,7 @@ impl LastLevel {
         let _job = self.job.lock();
         loop {
             self.store.context.check_writable()?;
-            let unreadable = self.unreadable.lock().clone();
+            let unreadable = self.pace.unreadable_shards();
             let left: Vec<u16> = {
                 let writers = self.state.index.writers.lock();
                 let has_dumped = |shard| self.state.index.view(shard).tables.len() > 1;
@@ -173,12 +195,20 @@ impl LastLevel {
         let Some(frozen) = self.freeze_some(due, dumped_max) else { return Ok(false) };
         let chosen_by = if frozen.level == Level::Dumped { "dump" } else { "last level" };
         let work = CompactionWork { chosen_by, inputs: Vec::new(), input_bytes: 0 };
-        let merged = self.store.observe_compaction(work, Error::clone, |done| {
-            self.numbered(|number| self.merge_frozen(&frozen, number, done))
-        });
+        let paid_bytes = self.bytes_led_to(&frozen.shards);
+        let merge = || {
+            let mut written_bytes = 0;
+            let merged = self.store.observe_compaction(work, Error::clone, |done| {
+                let merged = self.numbered(|number| self.merge_frozen(&frozen, number, done));
+                written_bytes = done.bytes_written;
+                merged
+            });
+            merged.map(|()| ((), Paid { paid_bytes, written_bytes }))
+        };
+        let merged = self.pace.paid(merge);
         let is_told = |error: &Error| error.may_be_tried_again() || matches!(error, Error::ReadOnly { .. });
         match merged {
-            Err(Error::Corruption { .. }) => self.unreadable.lock().extend(&frozen.shards),
+            Err(Error::Corruption { .. }) => self.pace.note_unreadable_shards(&frozen.shards),
             Err(ref error) if !is_told(error) => self.store.context.fail(error.clone()),
             _ => {}
         }
@@ -235,6 +265,17 @@ impl LastLevel {
         }
     }
 
+    /// About how many bytes of table files the frozen bypasses of some shards lead to.
+    /// LOCKS: catalog
+    fn bytes_led_to(&self, shards: &[u16]) -> u64 {
+        let frozen = |&shard: &u16| self.state.index.view(shard).frozen.as_ref().map_or(0, |frozen| frozen.entries());
+        let slots: u64 = shards.iter().map(frozen).sum();
+        let catalog = self.store.catalog.lock();
+        let files = catalog.state().files.values();
+        let (bytes, entries) = files.fold((0, 0), |sum, file| (sum.0 + file.length_bytes, sum.1 + file.entries));
+        (slots as f64 * bytes as f64 / entries.max(1) as f64) as u64
+    }
+
     /// Makes a table with a number of its own.
     fn numbered<T>(&self, make: impl FnOnce(u32) -> Result<T>) -> Result<T> {
         let number = self.store.catalog.numbers.begin()?;
@@ -247,7 +288,7 @@ impl LastLevel {
 
     fn merge_frozen(&self, frozen: &Frozen, number: u32, done: &mut CompactionDone) -> Result<()> {
         let made = self.make(frozen, number)?;
-        self.store.catalog.provide_for_outputs(0, made.counts.files.len() / 8 + 1, 0)?;
+        self.store.catalog.provide_for_outputs(0, made.counts.files() / 8 + 1, 0)?;
         let length_bytes = made.finished.record().length_bytes;
         self.state.hash_tables.write(&made.finished, Claim::Ordinary)?;
         self.state.count_written(&self.store.context, length_bytes);
@@ -279,7 +320,7 @@ impl LastLevel {
             if self.state.compactions.is_stopping() {
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
-            builder.begin_part(shard, index.hasher().load_percent(shard))?;
+            builder.begin_part(shard, TABLE_LOAD_PERCENT)?;
             let view = index.view(shard);
             let frozen = view.frozen.iter().map(|frozen| Box::new(frozen.slots().map(Ok)) as Slots<'_>);
             let tables = view.tables.iter().filter(|_| !is_dumped).map(|table| {
@@ -352,7 +393,7 @@ impl LastLevel {
             }
             let mut builder = self.state.new_upper(number)?;
             for shard in index.shards() {
-                builder.begin_part(shard, index.hasher().load_percent(shard))?;
+                builder.begin_part(shard, TABLE_LOAD_PERCENT)?;
                 writers.bypass(shard).try_for_each(|slot| builder.add(slot))?;
             }
             (builder, writers.epoch())

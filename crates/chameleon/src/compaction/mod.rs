@@ -3,3 +3,4 @@
 pub(crate) mod garbage;
 pub(crate) mod last_level;
 mod outputs;
+pub(crate) mod pace;

@@ -13,6 +13,7 @@ use slmdb_structures::hash::{DramWriter, KeyHasher, Slot, TableBuilder, TableOpt
 use crate::shards::section::{Level, Row, tables_part};
 use crate::shards::tables::HashTables;
 use crate::shards::{FoundShard, Leads, place_of, slot_of};
+use crate::state::TABLE_LOAD_PERCENT;
 
 /// The epoch of tables that a rebuild writes.
 const EPOCH: u32 = 1;
@@ -77,7 +78,7 @@ pub(super) fn write_last(
         })?;
         let begin = first;
         while first < shards.len() && (first == begin || builder.length_bytes() < job_bytes) {
-            builder.begin_part(first as u16, hasher.load_percent(first as u16))?;
+            builder.begin_part(first as u16, TABLE_LOAD_PERCENT)?;
             for slot in shards[first].bypass.slots().filter(|slot| !slot.is_delete()) {
                 builder.add(slot)?;
                 if let Some(file) = state.files.get_mut(&slot.place().file) {

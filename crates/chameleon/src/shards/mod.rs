@@ -220,6 +220,16 @@ impl Index {
         self.full_entries[usize::from(shard)]
     }
 
+    /// How many slots bypasses have, frozen ones too, as a part of what all have when they are full. Some shards do not count.
+    pub(crate) fn fullness(&self, without: &BTreeSet<u16>) -> f64 {
+        let in_dram = |shard| {
+            let view = self.views[usize::from(shard)].load();
+            view.bypass.entries() + view.frozen.as_ref().map_or(0, |frozen| frozen.entries())
+        };
+        self.shards().filter(|shard| !without.contains(shard)).map(in_dram).sum::<u64>() as f64
+            / self.full_entries() as f64
+    }
+
     /// All bypasses are full with so many slots.
     pub(crate) fn full_entries(&self) -> u64 {
         self.full_entries.iter().sum()

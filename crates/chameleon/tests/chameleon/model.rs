@@ -1,5 +1,4 @@
 //! ChameleonDB against a map: whatever is done, it holds what the map holds, and so do its snapshots, also after kills and power cuts.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -49,7 +48,7 @@ fn options_of_new(env: &MemoryEnv, random: &mut Random) -> Options {
     Options { own: Some(Arc::new(own)), ..options }
 }
 
-fn open(options: &Options) -> Arc<dyn Engine> {
+pub(crate) fn open(options: &Options) -> Arc<dyn Engine> {
     (slmdb_chameleon::KIND.open)(options, Path::new("/db"), None).unwrap()
 }
 

@@ -1,0 +1,5 @@
+//! ChameleonDB by itself, on imitated disks.
+#![allow(clippy::unwrap_used)]
+
+mod model;
+mod upkeep;
