@@ -103,8 +103,8 @@ struct Moves {
     deletes: Vec<(Identity, Slot)>,
     /// How many deletes of the outputs no slot leads to.
     hiding: u64,
-    /// Entries of the outputs were no longer the newest of their keys when they were copied.
-    has_older: bool,
+    /// The outputs have entries that no slot leads to. The next opening must not take these for the newest of their keys.
+    has_unled: bool,
 }
 
 /// The slots that a collection moves: those that led to entries before, and those that will.
@@ -442,7 +442,7 @@ impl Collector {
                 None => Fate::Garbage,
             };
             moves.hiding += u64::from(fate == Fate::Hides);
-            moves.has_older |= fate == Fate::Seen;
+            moves.has_unled |= matches!(fate, Fate::Seen | Fate::Hides);
             if newer.is_none() {
                 has_first = false;
             }
@@ -610,7 +610,7 @@ impl Collector {
             return Ok(NewSlots { slots, row: None });
         }
         let file_bytes = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
-        let may_be_without = !moves.has_older && moves.deletes.is_empty();
+        let may_be_without = !moves.has_unled && moves.deletes.is_empty();
         if may_be_without && !self.state.is_worth_writing(of_table.len(), file_bytes) {
             return Ok(NewSlots { slots, row: None });
         }

@@ -251,6 +251,55 @@ fn a_table_that_cannot_be_merged_costs_no_other_key() {
     }
 }
 
+/// A collection kept two entries: one that is current, and a delete that a later one had replaced, whose slots had both vanished. As
+/// there was no hash table, the next opening took that delete for the newest entry of its key. Then the later one went as garbage, and
+/// what lay between them was back.
+#[test]
+fn a_delete_that_was_replaced_counts_for_no_slot_at_the_next_opening() {
+    let env = MemoryEnv::new();
+    let mut options = Options { compression: Compression::None, memtable_bytes: 64 << 10, ..one_shard(&env) };
+    options.compaction.policy = CompactionPolicy::Manual;
+    let engine = open(&options);
+    let deleted = key(500);
+    let flush = |numbers: &[u64], change: Option<bool>| {
+        let mut batch = WriteBatch::new();
+        numbers.iter().for_each(|&number| batch.put(key(number), [1; 100]).unwrap());
+        match change {
+            Some(true) => batch.put(&deleted, [2; 100]).unwrap(),
+            Some(false) => batch.delete(&deleted).unwrap(),
+            None => {}
+        }
+        engine.write(&batch, false).unwrap();
+        engine.flush().unwrap();
+    };
+    let numbers = |range: std::ops::Range<u64>| -> Vec<u64> { range.collect() };
+    let compact = |from, to| engine.compact_range(Bound::Included(&key(from)), Bound::Included(&key(to))).unwrap();
+    // Something older, which deletes may hide; then a delete, a put, and another delete.
+    flush(&[490, 495, 510], None);
+    flush(&numbers(10..20), Some(false));
+    flush(&numbers(40..140), Some(true));
+    flush(&numbers(600..620), Some(false));
+    let last_delete = engine.table_files().len() as u32;
+    flush(&[495].into_iter().chain(600..619).collect::<Vec<u64>>(), None);
+    // All slots come into the last table, those of deletes vanish. Nothing is collected, and then the first delete's file.
+    compact(900, 910);
+    compact(5, 30);
+    drop(engine);
+    let env = env.kill();
+    let mut options = options_of(&env, &options);
+    let compaction = &mut options.compaction;
+    (compaction.policy, compaction.space_amplification_max) = (CompactionPolicy::GarbageFirst, 1.02);
+    let engine = open(&options);
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while engine.table_files().iter().any(|file| file.number == last_delete) {
+        assert!(Instant::now() < give_up, "the last delete's file stays: {:?}", engine.table_files());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left = [490, 495, 510].into_iter().chain(10..20).chain(40..140).chain(600..620);
+    let model: Model = left.map(|number| (key(number), vec![1; 100])).collect();
+    assert_holds(&*engine, &model, "deleted twice");
+}
+
 /// Few keys that are overwritten for ever never fill a bypass.
 #[test]
 fn few_keys_overwritten_for_ever_leave_few_tables() {

@@ -132,7 +132,7 @@ fn the_fast_tier_is_named_once() {
 #[test]
 fn a_store_keeps_its_engine() {
     let place = Place::new();
-    place.run("put", &["--engine", "chameleon", "k", "v"]).failed(3, "unsupported");
+    place.run("put", &["--engine", "rocksdb", "k", "v"]).failed(2, "usage");
     assert!(!place.path("db").exists(), "nothing was made");
     place.run("put", &["--engine", "slm", "k", "v"]).printed("");
     let copy = place.path("copy");
@@ -164,7 +164,7 @@ fn a_store_keeps_its_engine() {
     // The demo makes its own stores.
     let empty = Place::new();
     std::fs::create_dir(empty.path("db")).unwrap();
-    empty.run("demo", &["--engine", "chameleon", "--keys", "100"]).failed(3, "unsupported");
+    empty.run("demo", &["--engine", "rocksdb", "--keys", "100"]).failed(2, "usage");
     assert_eq!(std::fs::read_dir(empty.path("db")).unwrap().count(), 0, "nothing was left");
     // No verb is missing from the two lists.
     let help = slmdb(&["--help"], b"").out();
