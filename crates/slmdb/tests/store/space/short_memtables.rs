@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb::{Db, ErrorKind, Medium, Options};
+use slmdb::{Db, EngineName, ErrorKind, Medium, Options};
 use slmdb_testkit::MemoryEnv;
 
-use crate::common::{self, Random, contents};
+use crate::common::{self, Random, contents, engine};
 
 const STORE: &str = "/db";
 const MIB: u64 = 1 << 20;
@@ -82,6 +82,10 @@ fn few_zeros_are_written_where_zeros_set_space_aside() {
 #[test]
 fn a_quarter_that_is_deleted_gives_space_back_on_small_disks() {
     for (disk_mib, value_bytes) in [(4, 1), (4, 400), (4, 64 << 10), (16, 4000)] {
+        if value_bytes == 1 && engine() == EngineName::Chameleon {
+            // (`docs/internals/chameleon.md`, "What is missing".)
+            continue;
+        }
         for is_killed in [false, true] {
             let context = format!("{disk_mib} MiB, values of {value_bytes} bytes, killed: {is_killed}");
             let env = MemoryEnv::new();
