@@ -33,6 +33,7 @@ fn mend_file(path: &Path, bytes: &mut [u8], uuid: [u8; 16]) {
         ("INDEX", _) => mend::image::mend(bytes),
         (_, "sst") => mend::parts::mend_table(bytes, number as u32, uuid, true),
         (_, "checkpoint") => mend::parts::mend_checkpoint(bytes, number as u32, uuid, true),
+        (_, "hash") => mend::hash_table::mend(bytes),
         (_, "arena") => mend::arena::mend(bytes, number, uuid),
         _ => {}
     }

@@ -10,6 +10,9 @@ const UNIT_BYTES: usize = 256;
 
 /// Mends the parts that can be found, and the header.
 pub fn mend(bytes: &mut [u8]) {
+    if bytes.len() < HEADER_BYTES {
+        return;
+    }
     let (first, rows) = (u32_at(bytes, 36) >> 16, u32_at(bytes, 40) as usize & 0xffff);
     let header = (HEADER_BYTES + rows * ROW_BYTES).next_multiple_of(UNIT_BYTES);
     if header > bytes.len() {

@@ -5,7 +5,7 @@ use crc32c::{crc32c, crc32c_append};
 
 use super::extents::{ENTRY_BYTES, ROOT_AREA, UNIT_BYTES, extents};
 use super::list::{LIST, SEGMENT};
-use super::{arena, array_at, hybrid, list, put, u64_at};
+use super::{arena, array_at, hash_table, hybrid, list, put, u64_at};
 
 /// The state word's place.
 pub const STATE_AT: usize = 64;
@@ -61,6 +61,7 @@ pub fn mend(bytes: &mut [u8]) {
                 let (generation, uuid) = (u64_at(bytes, content + 16), array_at(bytes, content + 24));
                 arena::mend(&mut bytes[content..end], generation, uuid.unwrap_or_default());
             }
+            HASH_TABLE => hash_table::mend(&mut bytes[content..end]),
             KEY_SEGMENT if bytes[content..].starts_with(b"slmdbKEY") => mend_segment(&mut bytes[content..end]),
             _ => {}
         }
