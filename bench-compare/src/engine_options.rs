@@ -28,7 +28,7 @@ const NAMES: [(&str, &[EngineName]); 18] = [
     ("job", &[EngineName::Chameleon]),
 ];
 /// A slot of ChameleonDB's tables in the pool takes about so many bytes.
-const HASH_SLOT_BYTES: u64 = 27;
+const HASH_SLOT_BYTES: u64 = 30;
 
 /// What one engine alone is told.
 #[derive(Debug, Clone, PartialEq)]

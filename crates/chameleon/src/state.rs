@@ -26,7 +26,7 @@ use crate::shards::tables::HashTables;
 
 /// How full tables are that are written once, in percent. (A bypass has a load factor of its shard's, section 2.5 of the paper: so
 /// shards do not fill all at the same time. Tables need none.)
-pub(crate) const TABLE_LOAD_PERCENT: u32 = 90;
+pub(crate) const TABLE_LOAD_PERCENT: u32 = 85;
 
 /// What ChameleonDB keeps of an open store: the index.
 pub(crate) struct ChameleonState {

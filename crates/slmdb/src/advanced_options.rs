@@ -31,7 +31,7 @@ impl AdvancedOptions {
         self
     }
 
-    /// What ChameleonDB alone looks at: how many shards its index has. Another engine's store ignores it.
+    /// What ChameleonDB alone looks at: how much of its index is in memory, and how the rest is merged. Another engine's store ignores it.
     #[cfg(feature = "chameleon")]
     pub fn chameleon(mut self, chameleon: slmdb_chameleon::ChameleonOptions) -> AdvancedOptions {
         self.0.own = Some(std::sync::Arc::new(chameleon));

@@ -182,11 +182,13 @@ impl Db {
     /// | [`EngineName::Slm`](crate::EngineName::Slm) | one block of one table file | nothing |
     /// | [`EngineName::Lab`](crate::EngineName::Lab) | one block; and of each level above it the index and a block, where the filter does not say that the key is not there | the same of all levels |
     /// | [`EngineName::Tlsm`](crate::EngineName::Tlsm) | of each level down to the one that has it: nothing where that lies in the pool; of table files as above | the same of all levels |
+    /// | [`EngineName::Chameleon`](crate::EngineName::Chameleon) | one block of one table file, and the place in a hash table that says which, if it is not in memory; more for keys that were overwritten since a snapshot | that place |
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.engine()?.get(key.as_ref())
     }
 
     /// Whether `key` has a value. The engine [`Slm`](crate::EngineName::Slm) reads no table file for that;
+    /// [`Chameleon`](crate::EngineName::Chameleon) reads its hash tables, and
     /// [`Lab`](crate::EngineName::Lab) and [`Tlsm`](crate::EngineName::Tlsm) may read what [`Db::get`] reads of the levels
     /// ([`Capabilities::looks_read_files`](crate::Capabilities::looks_read_files)).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
@@ -310,7 +312,8 @@ impl Db {
     }
 
     /// How much is in a range, about. It takes some milliseconds at most, whatever the range. SLM-DB reads no table file, LAB-DB
-    /// and TLSM one block of each level where the range begins and one where it ends. (Of what lies in the pool TLSM reads none.)
+    /// and TLSM one block of each level where the range begins and one where it ends. (Of what lies in the pool TLSM reads none.) ChameleonDB reads some of the keys of each file that the range
+    /// begins or ends in, and counts a key in each file that has it.
     ///
     /// Up to 4,096 keys in table files are counted exactly (LAB-DB and TLSM count a key of several levels in each), and so are
     /// up to 256 entries in each MemTable; beyond that the

@@ -37,7 +37,7 @@ const UPPER_TABLES_MAX: usize = 64;
 /// So are upper tables with so many times the slots that all bypasses may have.
 const UPPER_SLOTS_TIMES: u64 = 2;
 /// Bytes of a table for each slot, about.
-const BYTES_PER_SLOT: u64 = 27;
+const BYTES_PER_SLOT: u64 = 30;
 
 /// Merges bypasses into tables of the last level.
 pub(crate) struct LastLevel {

@@ -26,6 +26,10 @@ pub fn mend(bytes: &mut [u8]) {
             continue;
         }
         let seed = crc32c_append(crc32c(&bytes[8..12]), &(first as u16).wrapping_add(row as u16).to_le_bytes());
+        for (number, unit) in (0_u32..).zip(bytes[begin..end].as_chunks_mut::<UNIT_BYTES>().0) {
+            let crc = crc32c_append(seed ^ number, &unit[..UNIT_BYTES - 4]);
+            put(unit, UNIT_BYTES - 4, &crc.to_le_bytes());
+        }
         let crc = crc32c_append(seed, &bytes[begin..end]);
         put(bytes, at + 12, &crc.to_le_bytes());
         end = begin;

@@ -9,7 +9,9 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Extent, ExtentKind, Medium, Pool};
 
 use super::identity::SHARDS_MAX;
-use super::layout::{FIRST_WORD_BYTES, UNIT_BYTES, header_bytes, home, homes_for, part_seed};
+use super::layout::{
+    FIRST_WORD_BYTES, UNIT_BYTES, UNIT_CRC_AT, UNIT_SLOTS, header_bytes, home, homes_for, part_seed, slot_at, unit_crc,
+};
 use super::record::{Row, TableRecord, encode};
 use super::slot::{SLOT_BYTES, Slot};
 
@@ -93,23 +95,28 @@ impl TableBuilder {
         let full = || Error::invalid("a hash table has no room for so many slots");
         let begin = self.bytes.len();
         let homes = homes_for(self.slots.len() as u64, load_percent);
-        self.bytes.resize(begin + homes as usize * SLOT_BYTES, 0);
+        let unit_bytes = UNIT_BYTES as usize;
+        self.bytes.resize(begin + homes.div_ceil(UNIT_SLOTS) as usize * unit_bytes, 0);
         let mut next = 0;
         for slot in &self.slots {
             let position = home(slot.order().0, homes).max(next);
             next = position + 1;
-            let at = begin + position as usize * SLOT_BYTES;
-            if at + SLOT_BYTES > self.bytes.len() {
-                self.bytes.resize(at + SLOT_BYTES, 0);
+            let at = begin + slot_at(position) as usize;
+            if at >= self.bytes.len() {
+                self.bytes.resize(self.bytes.len() + unit_bytes, 0);
             }
             self.bytes[at..at + SLOT_BYTES].copy_from_slice(&slot.bytes());
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(UNIT_BYTES as usize), 0);
+        let seed = part_seed(self.record.number, shard);
+        for (number, unit) in (0..).zip(self.bytes[begin..].as_chunks_mut().0) {
+            let crc = unit_crc(seed, number, unit);
+            unit[UNIT_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        }
         self.rows[usize::from(shard) - self.record.range.start as usize] = Row {
             begin: u32::try_from(begin as u64 / UNIT_BYTES).map_err(|_| full())?,
             homes: u32::try_from(homes).map_err(|_| full())?,
             entries: self.slots.len() as u32,
-            crc: slmdb_checksum::crc32c_append(part_seed(self.record.number, shard), &self.bytes[begin..]),
+            crc: slmdb_checksum::crc32c_append(seed, &self.bytes[begin..]),
         };
         self.record.entries += self.slots.len() as u64;
         self.slots.clear();

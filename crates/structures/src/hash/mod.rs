@@ -17,8 +17,8 @@
 //!   What a crash leaves before that is no table. Whoever writes a table to a file syncs it before anything names it.
 //! * A packed table never changes, so threads share nothing there that a model checker could look at. The table in DRAM has one
 //!   writer and any number of readers without a lock; `dram_table/models.rs` is its model.
-//! * Whatever the bytes are, a search ends within its part. A damaged slot may hide a key, or lead to a wrong place: whoever
-//!   follows a slot checks the entry there, and its key. A cursor that reads a whole part ([`PartCursor`]) finds any damage.
+//! * Whatever the bytes are, a search ends within its part, and finds damage of what it looks at. A cursor that reads a whole part
+//!   ([`PartCursor`]) finds any damage.
 //! * Two keys with one [`Identity`] count as one. At `n` keys in 256 shards that has a chance of n²/2^107.
 
 mod builder;

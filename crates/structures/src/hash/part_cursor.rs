@@ -4,16 +4,18 @@
 //! finds any slot that lies wrong when it comes there, and any other damage at the end of the part, by the checksum. Slots
 //! that were read to the end without an error are those that were written.
 
+use std::ops::Range;
+
 use slmdb_env::{Error, Result};
 
-use super::layout::{home, part_seed};
+use super::layout::{UNIT_BYTES, UNIT_SLOTS, home, part_seed, slot_at};
 use super::record::Part;
 use super::search::HashTable;
-use super::slot::{SLOT_BYTES, Slot, SlotForm};
+use super::slot::{Slot, SlotForm};
 use super::{TableBytes, damaged};
 
-/// So much is read at a time, in bytes: whole slots.
-const READ_BYTES: u64 = 2048 * SLOT_BYTES as u64;
+/// So much is read at a time, in bytes: whole units.
+const READ_BYTES: u64 = 192 * UNIT_BYTES;
 
 /// The slots of a part, in the order of their hashes. An iterator that ends after an error.
 #[derive(Debug)]
@@ -24,8 +26,8 @@ pub struct PartCursor<'t, B> {
     read_bytes: u64,
     crc: u32,
     buffer: Vec<u8>,
-    /// The next slot in the buffer, in bytes.
-    at: usize,
+    /// The positions whose slots are in the buffer.
+    in_buffer: Range<u64>,
     /// The number of the next slot's position in the part.
     position: u64,
     last: Option<(u64, (u64, u64))>,
@@ -39,7 +41,18 @@ impl<'t, B: TableBytes> PartCursor<'t, B> {
         let part = part.unwrap_or(Part { begin: 0, length_bytes: 0, homes: 0, entries: 0, crc: 0 });
         let crc = part_seed(table.record.number, shard);
         let (buffer, last) = (Vec::new(), None);
-        PartCursor { table, part, read_bytes: 0, crc, buffer, at: 0, position: 0, last, entries: 0, has_ended }
+        PartCursor {
+            table,
+            part,
+            read_bytes: 0,
+            crc,
+            buffer,
+            in_buffer: 0..0,
+            position: 0,
+            last,
+            entries: 0,
+            has_ended,
+        }
     }
 
     /// How many slots the part has in all, as its header says.
@@ -48,21 +61,22 @@ impl<'t, B: TableBytes> PartCursor<'t, B> {
     }
 
     fn wrong(&self, what: &str) -> Error {
-        damaged(&self.table.bytes, self.part.begin + self.position * SLOT_BYTES as u64, what)
+        damaged(&self.table.bytes, self.part.begin + slot_at(self.position), what)
     }
 
     fn step(&mut self) -> Result<Option<Slot>> {
         loop {
-            let Some(bytes) = self.buffer[self.at..].first_chunk() else {
+            let position = self.position;
+            if position == self.in_buffer.end {
                 if self.read_bytes == self.part.length_bytes {
                     return self.end();
                 }
                 self.fill()?;
                 continue;
-            };
-            let form = SlotForm::of_bytes(bytes);
-            let position = self.position;
-            (self.at, self.position) = (self.at + SLOT_BYTES, position + 1);
+            }
+            let at = slot_at(position - self.in_buffer.start) as usize;
+            let form = self.buffer[at..].first_chunk().map_or(SlotForm::Damaged, SlotForm::of_bytes);
+            self.position = position + 1;
             match form {
                 SlotForm::Empty => {}
                 SlotForm::Full(slot) if self.is_right(&slot, position) => {
@@ -93,7 +107,8 @@ impl<'t, B: TableBytes> PartCursor<'t, B> {
         self.buffer.resize(wanted, 0);
         self.table.bytes.copy(self.part.begin + self.read_bytes, &mut self.buffer)?;
         self.crc = slmdb_checksum::crc32c_append(self.crc, &self.buffer);
-        (self.at, self.read_bytes) = (0, self.read_bytes + wanted as u64);
+        self.read_bytes += wanted as u64;
+        self.in_buffer = self.position..self.read_bytes / UNIT_BYTES * UNIT_SLOTS;
         Ok(())
     }
 

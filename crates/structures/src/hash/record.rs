@@ -5,8 +5,9 @@ use std::ops::Range;
 use slmdb_env::{Error, Result};
 
 use super::identity::SHARDS_MAX;
-use super::layout::{FIRST_WORD_BYTES, HEADER_BYTES, MAGIC, ROW_BYTES, UNIT_BYTES, VERSION, first_word, header_bytes};
-use super::slot::SLOT_BYTES;
+use super::layout::{
+    FIRST_WORD_BYTES, HEADER_BYTES, MAGIC, ROW_BYTES, UNIT_BYTES, UNIT_SLOTS, VERSION, first_word, header_bytes,
+};
 use super::{TableBytes, damaged};
 
 /// What is known of a table without reading its slots.
@@ -58,10 +59,16 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// How many units it has.
+    #[inline]
+    pub fn units(&self) -> u64 {
+        self.length_bytes / UNIT_BYTES
+    }
+
     /// So many slots have room.
     #[inline]
     pub fn positions(&self) -> u64 {
-        self.length_bytes / SLOT_BYTES as u64
+        self.units() * UNIT_SLOTS
     }
 }
 
@@ -98,10 +105,6 @@ pub(super) fn read(bytes: &impl TableBytes, number: u32, uuid: [u8; 16]) -> Resu
     if word(0) != MAGIC {
         return Err(wrong("there is no complete hash table here"));
     }
-    if word(12) != VERSION {
-        let file = Some(bytes.path().to_path_buf());
-        return Err(Error::Unsupported { what: format!("a hash table of version {}", word(12)), file });
-    }
     let (first, rows) = (u32::from(short(38)), u32::from(short(40)));
     let end = header_bytes(rows.into());
     let record = TableRecord {
@@ -121,6 +124,10 @@ pub(super) fn read(bytes: &impl TableBytes, number: u32, uuid: [u8; 16]) -> Resu
     bytes.copy(0, &mut header)?;
     if slmdb_checksum::crc32c(&header[FIRST_WORD_BYTES..]) != word(4) {
         return Err(wrong("the checksum of a hash table's header does not match"));
+    }
+    if word(12) != VERSION {
+        let file = Some(bytes.path().to_path_buf());
+        return Err(Error::Unsupported { what: format!("a hash table of version {}", word(12)), file });
     }
     if (record.number, record.uuid) != (number, uuid) {
         return Err(wrong("a hash table of another number, or of another store"));

@@ -8,16 +8,11 @@ use std::cmp::Ordering;
 use slmdb_env::Result;
 
 use super::identity::Identity;
-use super::layout::home;
+use super::layout::{UNIT_BYTES, UNIT_CRC_AT, UNIT_SLOTS, home, is_unit, part_seed};
 use super::part_cursor::PartCursor;
 use super::record::{Part, TableRecord, read};
-use super::slot::{SLOT_BYTES, Slot, SlotForm};
+use super::slot::{Slot, SlotForm};
 use super::{TableBytes, damaged};
-
-/// A search reads so much at a time, in bytes: nearly all end there.
-const WINDOW_BYTES: usize = 8 * SLOT_BYTES;
-/// A window ends with its page where it can, so that a device reads one.
-const PAGE_BYTES: u64 = 4096;
 
 /// A table, open. Any number of threads read it at a time.
 #[derive(Debug)]
@@ -67,25 +62,26 @@ impl<B: TableBytes> HashTable<B> {
 
     /// The slot of a key. `None`: the table has none, or says nothing of the key's shard.
     ///
-    /// What is damaged may hide a key or be found in its place; [`Error::Corruption`](slmdb_env::Error::Corruption) only where it
-    /// can't be a slot.
+    /// It reads unit after unit, and checks each: [`Error::Corruption`](slmdb_env::Error::Corruption) where one is damaged.
     #[inline]
     pub fn get(&self, identity: &Identity) -> Result<Option<Slot>> {
         match self.part(identity.shard()) {
-            Some(part) if part.homes > 0 => self.probe(part, identity.order()),
+            Some(part) if part.homes > 0 => self.probe(part, identity),
             _ => Ok(None),
         }
     }
 
     #[inline]
-    fn probe(&self, part: &Part, order: (u64, u64)) -> Result<Option<Slot>> {
-        let end = part.begin + part.positions() * SLOT_BYTES as u64;
-        let mut at = part.begin + home(order.0, part.homes) * SLOT_BYTES as u64;
-        while at < end {
-            let to_end = (end - at).min(PAGE_BYTES - at % PAGE_BYTES) as usize;
-            let window = (to_end - to_end % SLOT_BYTES).clamp(SLOT_BYTES, WINDOW_BYTES);
-            let mut buffer = [0; WINDOW_BYTES];
-            for slot in self.bytes.lend(at, &mut buffer[..window])?.as_chunks().0 {
+    fn probe(&self, part: &Part, identity: &Identity) -> Result<Option<Slot>> {
+        let (order, seed) = (identity.order(), part_seed(self.record.number, identity.shard()));
+        let first = home(order.0, part.homes);
+        let (mut number, mut skipped) = (first / UNIT_SLOTS, (first % UNIT_SLOTS) as usize);
+        while number < part.units() {
+            let at = part.begin + number * UNIT_BYTES;
+            let wrong = || damaged(&self.bytes, at, "the checksum of a unit of a hash table does not match");
+            let mut buffer = [0; UNIT_BYTES as usize];
+            let unit = self.bytes.lend(at, &mut buffer)?.first_chunk().filter(|unit| is_unit(seed, number, unit));
+            for slot in unit.ok_or_else(wrong)?[..UNIT_CRC_AT].as_chunks().0.iter().skip(skipped) {
                 match SlotForm::of_bytes(slot) {
                     SlotForm::Full(slot) => match slot.order().cmp(&order) {
                         Ordering::Less => {}
@@ -93,10 +89,10 @@ impl<B: TableBytes> HashTable<B> {
                         Ordering::Greater => return Ok(None),
                     },
                     SlotForm::Empty => return Ok(None),
-                    SlotForm::Damaged => return Err(damaged(&self.bytes, at, "a slot of a hash table is damaged")),
+                    SlotForm::Damaged => return Err(wrong()),
                 }
-                at += SLOT_BYTES as u64;
             }
+            (number, skipped) = (number + 1, 0);
         }
         Ok(None)
     }

@@ -22,7 +22,7 @@ pub trait TableBytes: Debug + Send + Sync {
 
     /// Copies as many bytes as `into` has, from `at` on. REQUIRES: so many lie within [`TableBytes::length_bytes`].
     ///
-    /// A search asks for 192 bytes at most, all in one page of 4 KiB of the table unless a slot lies across its border.
+    /// A search asks for one unit of 256 bytes at a time.
     fn copy(&self, at: u64, into: &mut [u8]) -> Result<()>;
 
     /// The same, where they lie if that can be, else copied into `buffer`.

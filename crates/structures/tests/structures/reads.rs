@@ -76,14 +76,14 @@ fn a_look_up_in_a_tree_reads_a_node_a_level_and_a_record() {
 }
 
 #[test]
-fn a_look_up_in_a_hash_table_reads_once() {
+fn a_look_up_in_a_hash_table_reads_one_unit_or_two() {
     let options =
         PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 64 << 20, uuid: crate::hash::UUID };
     let pool = Arc::new(Pool::anonymous(medium(), &options).unwrap());
     let parts = crate::hash::parts([(2, 400)], 1);
     let table = crate::hash::open(&pool, crate::hash::written(&pool, 1, &parts), 1).unwrap();
     let (reads, _) = reads(&pool, || parts[&2].keys().for_each(|key| assert!(table.get(key).unwrap().is_some())));
-    assert!((400..440).contains(&reads), "{reads} reads of 400 keys");
+    assert!((400..560).contains(&reads), "{reads} reads of 400 keys");
 }
 
 #[test]

@@ -66,6 +66,11 @@ fn a_table_of_a_later_version_is_refused() {
     let mut bytes = small().finish().unwrap().bytes().to_vec();
     HashTable::open(Memory(bytes.clone()), 5, UUID).unwrap();
     bytes[12] += 1;
+    let damaged = HashTable::open(Memory(bytes.clone()), 5, UUID).unwrap_err();
+    assert_eq!(damaged.kind(), ErrorKind::Corruption, "{damaged}");
+    let header = 256;
+    let crc = slmdb_checksum::crc32c(&bytes[8..header]);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
     let refused = HashTable::open(Memory(bytes), 5, UUID).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
 }
