@@ -129,7 +129,7 @@ impl Case<'_> {
             assert!(report.is_clean(), "repaired, and still damaged: {:?}", report.findings);
             db.close()
         };
-        again().unwrap_or_else(|error| panic!("repaired, and then {error:?}"));
+        again().unwrap_or_else(|error| panic!("{:?} repaired, and then {error:?}", self.kind));
         Ok(())
     }
 

@@ -158,6 +158,8 @@ struct Child {
     db: Db,
     before_bytes: u64,
     telling_steps: u64,
+    /// Iterators are held.
+    has_iterators: bool,
     wrong: Vec<String>,
 }
 
@@ -184,7 +186,9 @@ impl Child {
         println!("{line}");
         if said.max(taken) >= TELLING_BYTES {
             self.telling_steps += 1;
-            if said.abs_diff(taken) > said / part() {
+            // (Chunks of key sections that cursors of ChameleonDB share do not count: docs/internals/chameleon.md, "What is missing".)
+            let has_uncounted = common::engine() == slmdb::EngineName::Chameleon && self.has_iterators;
+            if said.abs_diff(taken) > said / part() && !has_uncounted {
                 self.wrong.push(line);
             }
         }
@@ -244,6 +248,7 @@ impl Child {
                 range
             })
             .collect();
+        self.has_iterators = self.plan.iterators > 0;
         self.compare("iterators held");
         let overwritten = plan.keys / 4;
         self.fill(0, overwritten);
@@ -255,6 +260,7 @@ impl Child {
         }
         let later = if plan.compacts { self.overwrite_under_later_ones(overwritten) } else { Vec::new() };
         drop(iterators);
+        self.has_iterators = false;
         if plan.compacts {
             self.compare("earlier iterators dropped");
             // One after the other, as they were made: each frees little.
@@ -288,7 +294,7 @@ fn child_with_a_store() {
     let options = options.memtable_bytes(plan.memtable_bytes).memory_budget_bytes(plan.budget_bytes);
     let before_bytes = resident_bytes(plan.on);
     let db = home.on(options).open(home.store()).unwrap();
-    Child { plan, db, before_bytes, telling_steps: 0, wrong: Vec::new() }.run();
+    Child { plan, db, before_bytes, telling_steps: 0, has_iterators: false, wrong: Vec::new() }.run();
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use slmdb::ErrorKind;
+use slmdb::{EngineName, ErrorKind};
 use slmdb_testkit::{Failure, Repeat};
 
-use crate::common::contents;
+use crate::common::{contents, engine};
 use crate::turns::{every_place_in_turn, in_turn};
 use crate::workload::{self, End, POOL_UNIT_BYTES, STORE, Store};
 
@@ -52,7 +52,9 @@ fn every_size_in_turn(store: Store) {
             outcome.refused_full > 0 || outcome.history.len() == 0
         },
     );
-    assert!(sizes > 4, "the smallest pools are large enough for all");
+    // (The pool of ChameleonDB has little, and the smallest device is enough for it.)
+    let is_small = engine() == EngineName::Chameleon && store == Store::Device;
+    assert!(sizes > 4 || is_small, "the smallest pools are large enough for all: {sizes}");
     println!("places: {sizes} sizes of a pool on {store:?}");
 }
 

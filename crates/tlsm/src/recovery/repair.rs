@@ -61,7 +61,11 @@ impl RepairSteps for TlsmRepair {
 /// Makes what can be read of damaged files the store's.
 fn save_tables(repair: &mut Repair) -> Result<()> {
     slmdb_levels::save_level_files(repair)?;
-    // Levels that contradict each other would be refused by every opening. That is better said before anything changes.
+    check_levels(repair)
+}
+
+/// Levels that contradict each other would be refused by every opening. That is better said before anything changes.
+fn check_levels(repair: &Repair) -> Result<()> {
     let tables = Tables::new(&repair.options, repair.directory.clone(), repair.state.files_uuid).into();
     open_levels(&repair.options, &repair.directory, &repair.state, &tables, Vec::new()).map(drop)
 }
@@ -148,5 +152,7 @@ fn finish(repair: &mut Repair) -> Result<()> {
     let mut lost = repair.lost_keys();
     repair.take_out_replaced(&mut lost)?;
     repair.tell_lost_keys(&lost);
+    // What was in MemTables is in files of level 0 by now.
+    check_levels(repair)?;
     repair.end()
 }
