@@ -183,11 +183,14 @@ impl Case<'_> {
             _ if [ErrorKind::Unsupported, ErrorKind::ReadOnly].contains(&error.kind()) => {}
             // Where a key segment does not say how long its keys are they count as the longest, and this pool is small.
             _ if error.kind() == ErrorKind::Full && self.kind.on == On::Emulated => {}
-            // Without a MANIFEST a directory that has nothing else is that of a new store, which takes nobody's pool. (Others have files.)
-            Error::Invalid { what } if self.kind.engine == EngineName::Tlsm && what.contains("exists already") => {}
+            // Without a MANIFEST a directory that has nothing else is that of a new store, which takes nobody's pool, or of none. (Others
+            // have files.)
+            Error::Invalid { what }
+                if self.kind.engine == EngineName::Tlsm
+                    && ["exists already", "there is no store"].iter().any(|said| what.contains(said)) => {}
             // A pool that can't be recognised any more is a foreign one; a repair wants a MANIFEST.
             _ if error.to_string().contains("repair") => {}
-            _ => panic!("not an error for damaged bytes: {error:?}"),
+            _ => panic!("{:?}: not an error for damaged bytes: {error:?}", self.kind),
         }
     }
 }

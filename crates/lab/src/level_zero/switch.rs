@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::files::catalog::Catalog;
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_manifest::Edit;
 
 use super::LevelZero;
@@ -18,7 +18,10 @@ impl LevelZero {
         if self.immutable().counts().keys > 0 || self.mutable().counts().keys == 0 {
             return Ok(false);
         }
-        let epoch = self.epoch() + 1;
+        let epoch = self.epoch().checked_add(1).ok_or_else(|| Error::Unsupported {
+            what: "the trees of level 0 can change their roles 4 billion times".into(),
+            file: None,
+        })?;
         self.immutable().begin_again(epoch)?;
         catalog.commit(|state| {
             let section = LevelZeroState { epoch, immutable_through: state.flushed_through, compacted_through: None };
