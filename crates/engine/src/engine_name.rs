@@ -18,7 +18,7 @@ pub enum EngineName {
     /// persistent; on `Dram` it is an ordinary LSM tree.
     Tlsm,
     /// ChameleonDB (EuroSys '21): hash tables lead to the newest entry of each key, most of them on the disk or in the pool. For
-    /// very many keys that are read and written singly; ranges are slow.
+    /// very many keys that are read and written singly; ranges are slow. Not in every build.
     Chameleon,
 }
 
