@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn each_option_of_chameleon_is_read_or_refused_by_its_name() {
-        let parsed = |text: &str| {
+        let parsed = |text: &str| -> Result<ChameleonOptions, String> {
             let options: Vec<_> = text.split(',').filter_map(|option| option.split_once('=')).collect();
             match EngineOptions::parse(EngineName::Chameleon, &options)? {
                 EngineOptions::Chameleon(own) => Ok(own),
