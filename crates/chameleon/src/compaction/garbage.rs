@@ -532,6 +532,7 @@ impl Collector {
         }
         done.outputs = outputs.made().iter().map(|(number, _)| *number).collect();
         done.bytes_written = outputs.made().iter().map(|(_, made)| made.length_bytes).sum();
+        self.pace.forget(inputs);
         self.store.obsolete.retire(inputs, || inputs.iter().for_each(|&input| self.state.chunk_keys.forget(input)));
         Ok(())
     }

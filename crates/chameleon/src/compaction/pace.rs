@@ -111,6 +111,11 @@ impl Pace {
         self.kept_for.lock().extend(files.map(|file| (file, moment)));
     }
 
+    /// Forgets files that are the store's no more.
+    pub(super) fn forget(&self, files: &[u32]) {
+        self.kept_for.lock().retain(|file, _| !files.contains(file));
+    }
+
     /// Files whose garbage has to stay for now.
     /// LOCKS: snapshots
     pub(super) fn with_kept_garbage(&self) -> BTreeSet<u32> {

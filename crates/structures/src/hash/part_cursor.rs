@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use slmdb_env::{Error, Result};
 
-use super::layout::{UNIT_BYTES, UNIT_SLOTS, home, part_seed, slot_at};
+use super::layout::{UNIT_BYTES, UNIT_SLOTS, home, slot_at};
 use super::record::Part;
 use super::search::HashTable;
 use super::slot::{Slot, SlotForm};
@@ -36,16 +36,15 @@ pub struct PartCursor<'t, B> {
 }
 
 impl<'t, B: TableBytes> PartCursor<'t, B> {
-    pub(super) fn new(table: &'t HashTable<B>, shard: u16, part: Option<Part>) -> PartCursor<'t, B> {
+    pub(super) fn new(table: &'t HashTable<B>, part: Option<Part>) -> PartCursor<'t, B> {
         let has_ended = part.is_none();
-        let part = part.unwrap_or(Part { begin: 0, length_bytes: 0, homes: 0, entries: 0, crc: 0 });
-        let crc = part_seed(table.record.number, shard);
+        let part = part.unwrap_or(Part { begin: 0, length_bytes: 0, homes: 0, entries: 0, crc: 0, seed: 0 });
         let (buffer, last) = (Vec::new(), None);
         PartCursor {
             table,
             part,
             read_bytes: 0,
-            crc,
+            crc: part.seed,
             buffer,
             in_buffer: 0..0,
             position: 0,

@@ -7,6 +7,7 @@ use slmdb_env::{Error, Result};
 use super::identity::SHARDS_MAX;
 use super::layout::{
     FIRST_WORD_BYTES, HEADER_BYTES, MAGIC, ROW_BYTES, UNIT_BYTES, UNIT_SLOTS, VERSION, first_word, header_bytes,
+    part_seed,
 };
 use super::{TableBytes, damaged};
 
@@ -56,6 +57,8 @@ pub(super) struct Part {
     pub homes: u64,
     pub entries: u32,
     pub crc: u32,
+    /// What its checksums begin with.
+    pub seed: u32,
 }
 
 impl Part {
@@ -135,7 +138,7 @@ pub(super) fn read(bytes: &impl TableBytes, number: u32, uuid: [u8; 16]) -> Resu
     if record.shards > SHARDS_MAX || record.range.end > record.shards {
         return Err(wrong("a hash table of shards that there are not"));
     }
-    let parts = parts(&header[HEADER_BYTES..], rows, end, record.length_bytes);
+    let parts = parts(&header[HEADER_BYTES..], &record, end);
     let is_sum = |parts: &[Option<Part>]| {
         parts.iter().flatten().map(|part| u64::from(part.entries)).sum::<u64>() == record.entries
     };
@@ -146,11 +149,11 @@ pub(super) fn read(bytes: &impl TableBytes, number: u32, uuid: [u8; 16]) -> Resu
 }
 
 /// The parts, from the rows. `None`: they overlap, lie outside, or have more slots than room.
-fn parts(rows: &[u8], count: u32, header_end: u64, table_end: u64) -> Option<Box<[Option<Part>]>> {
+fn parts(rows: &[u8], record: &TableRecord, header_end: u64) -> Option<Box<[Option<Part>]>> {
     let (rows, _) = rows.as_chunks::<ROW_BYTES>();
-    let mut parts = vec![None; count as usize];
-    let mut end = table_end;
-    for (to, row) in parts.iter_mut().zip(rows).rev() {
+    let mut parts = vec![None; record.range.len()];
+    let mut end = record.length_bytes;
+    for ((shard, to), row) in record.range.clone().zip(&mut parts).zip(rows).rev() {
         let [begin, homes, entries, crc] = [0, 1, 2, 3].map(|field| u32::from_le_bytes(row.as_chunks().0[field]));
         let row = Row { begin, homes, entries, crc };
         if row == Row::ABSENT {
@@ -158,7 +161,8 @@ fn parts(rows: &[u8], count: u32, header_end: u64, table_end: u64) -> Option<Box
         }
         let begin = u64::from(begin) * UNIT_BYTES;
         let length_bytes = end.checked_sub(begin)?;
-        let part = Part { begin, length_bytes, homes: homes.into(), entries, crc };
+        let seed = part_seed(record.number, shard as u16);
+        let part = Part { begin, length_bytes, homes: homes.into(), entries, crc, seed };
         if u64::from(entries) > part.positions() {
             return None;
         }

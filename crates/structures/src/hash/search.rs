@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use slmdb_env::Result;
 
 use super::identity::Identity;
-use super::layout::{UNIT_BYTES, UNIT_CRC_AT, UNIT_SLOTS, home, is_unit, part_seed};
+use super::layout::{UNIT_BYTES, UNIT_CRC_AT, UNIT_SLOTS, home, is_unit};
 use super::part_cursor::PartCursor;
 use super::record::{Part, TableRecord, read};
 use super::slot::{Slot, SlotForm};
@@ -66,21 +66,20 @@ impl<B: TableBytes> HashTable<B> {
     #[inline]
     pub fn get(&self, identity: &Identity) -> Result<Option<Slot>> {
         match self.part(identity.shard()) {
-            Some(part) if part.homes > 0 => self.probe(part, identity),
+            Some(part) if part.homes > 0 => self.probe(part, identity.order()),
             _ => Ok(None),
         }
     }
 
     #[inline]
-    fn probe(&self, part: &Part, identity: &Identity) -> Result<Option<Slot>> {
-        let (order, seed) = (identity.order(), part_seed(self.record.number, identity.shard()));
+    fn probe(&self, part: &Part, order: (u64, u64)) -> Result<Option<Slot>> {
         let first = home(order.0, part.homes);
         let (mut number, mut skipped) = (first / UNIT_SLOTS, (first % UNIT_SLOTS) as usize);
         while number < part.units() {
             let at = part.begin + number * UNIT_BYTES;
             let wrong = || damaged(&self.bytes, at, "the checksum of a unit of a hash table does not match");
             let mut buffer = [0; UNIT_BYTES as usize];
-            let unit = self.bytes.lend(at, &mut buffer)?.first_chunk().filter(|unit| is_unit(seed, number, unit));
+            let unit = self.bytes.lend(at, &mut buffer)?.first_chunk().filter(|unit| is_unit(part.seed, number, unit));
             for slot in unit.ok_or_else(wrong)?[..UNIT_CRC_AT].as_chunks().0.iter().skip(skipped) {
                 match SlotForm::of_bytes(slot) {
                     SlotForm::Full(slot) => match slot.order().cmp(&order) {
@@ -99,6 +98,6 @@ impl<B: TableBytes> HashTable<B> {
 
     /// The slots of a shard, in the order of their hashes. None if the table says nothing of it.
     pub fn slots(&self, shard: u16) -> PartCursor<'_, B> {
-        PartCursor::new(self, shard, self.part(shard).copied())
+        PartCursor::new(self, self.part(shard).copied())
     }
 }
