@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb::engines::of_name;
-#[cfg(feature = "chameleon")]
-use slmdb::{ChameleonOptions, UpperLevels};
-use slmdb::{LabOptions, Tiering, TlsmOptions};
+use slmdb::{ChameleonOptions, LabOptions, Tiering, TlsmOptions, UpperLevels};
 use slmdb_engine::{Engine, EngineName, Options, OwnOptions, RepairReport, Result};
 use slmdb_pmem::AnyMedium;
 use slmdb_testkit::Simulated;
@@ -52,7 +50,6 @@ pub fn own_options(setup: Setup) -> Option<Arc<dyn OwnOptions>> {
             ..TlsmOptions::default()
         })),
         // (Bypasses have 64 homes at least.)
-        #[cfg(feature = "chameleon")]
         EngineName::Chameleon => Some(Arc::new(ChameleonOptions {
             shards: Some(if setup.is_paper { 1 } else { 2 }),
             bypass_bytes: Some(1),

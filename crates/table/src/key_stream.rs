@@ -89,6 +89,13 @@ impl KeyStream {
         self.read_bytes
     }
 
+    /// What it takes in memory, in bytes. (A chunk that came by [`KeyStream::enter`] may be others', too.)
+    pub fn memory_bytes(&self) -> usize {
+        let of_chunk = self.open.as_ref().map_or(0, |open| open.chunk.content.bytes.len());
+        let of_last = self.last.as_ref().map_or(0, |(key, _)| key.capacity());
+        of_chunk + of_last + self.places.capacity() * size_of::<(u64, u64)>()
+    }
+
     /// The first key of a chunk, and nothing else; the stream stays where it is.
     pub fn first_key(&self, reader: &TableReader, number: usize) -> Result<Vec<u8>> {
         let (offset, length) = self.places[number];

@@ -19,23 +19,41 @@ pub(crate) struct ChameleonCursor {
     window: Window,
     /// The value that was lent last.
     value: Slice,
+    /// What the budget was told that the window takes.
+    held_bytes: u64,
 }
+
+/// Cursors keep what their next windows are made from as long as those of others take less than this part of the memory budget.
+const MERGES_PART: u64 = 4;
 
 impl ChameleonCursor {
     /// A cursor on no key, at a moment that is registered for it.
     pub(crate) fn new(reader: Arc<Reader>, moment: u64) -> ChameleonCursor {
         let (window, value) = (Window::default(), Slice::default());
-        ChameleonCursor { reader, moment, direction: Direction::Forward, window, value }
+        ChameleonCursor { reader, moment, direction: Direction::Forward, window, value, held_bytes: 0 }
+    }
+
+    /// Tells the budget what the window takes. Where cursors take much, this one keeps the window alone.
+    fn account(&mut self) {
+        let context = &self.reader.store.context;
+        let cursor_blocks = &context.budget.cursor_blocks;
+        let of_others = cursor_blocks.bytes().saturating_sub(self.held_bytes);
+        if of_others > context.options.memory_budget_bytes / MERGES_PART {
+            self.window.drop_merge();
+        }
+        let bytes = self.window.memory_bytes() as u64;
+        cursor_blocks.replace(self.held_bytes, bytes);
+        self.held_bytes = bytes;
     }
 
     /// Goes on to the next window that is not empty, if there is one.
     fn settle(&mut self) -> Result<()> {
-        while self.window.current().is_none() {
-            if !self.window.go_on(&self.reader, self.direction, self.moment)? {
-                return Ok(());
-            }
+        let mut goes_on = Ok(true);
+        while self.window.current().is_none() && matches!(goes_on, Ok(true)) {
+            goes_on = self.window.go_on(&self.reader, self.direction, self.moment);
         }
-        Ok(())
+        self.account();
+        goes_on.map(drop)
     }
 }
 
@@ -95,9 +113,9 @@ impl TierCursor for ChameleonCursor {
     }
 
     fn let_go(&mut self) -> u64 {
-        self.value = Slice::default();
-        let bytes = self.window.memory_bytes() as u64;
-        self.window = Window::default();
+        let bytes = self.held_bytes;
+        (self.window, self.value) = (Window::default(), Slice::default());
+        self.account();
         bytes
     }
 }

@@ -172,7 +172,13 @@ impl Window {
 
     /// What it takes in memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.keys.capacity() + self.entries.capacity() * size_of::<(Range<usize>, Version)>()
+        let of_entries = self.keys.capacity() + self.entries.capacity() * size_of::<(Range<usize>, Version)>();
+        of_entries + self.merge.iter().flat_map(Merge::sources).map(FileKeys::memory_bytes).sum::<usize>()
+    }
+
+    /// Keeps keys and versions alone: what follows them is looked for anew.
+    pub(super) fn drop_merge(&mut self) {
+        self.merge = None;
     }
 }
 

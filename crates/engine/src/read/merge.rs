@@ -77,6 +77,11 @@ impl<T: Deref<Target = Tables>> TableKeys<T> {
         self.stream.ordinal()
     }
 
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.stream.memory_bytes()
+    }
+
     /// Number of chunks.
     pub fn chunks(&self) -> usize {
         self.stream.chunks()
