@@ -7,11 +7,11 @@
 //! | 3.1 the persistent MemTable, no write-ahead log | `slmdb_structures::memtable` over `slmdb_structures::log`; its arenas: `slmdb_engine::write::arenas` |
 //! | 3.1 put, Immutable MemTables | `slmdb_engine::write::{write_path, memtables, memtable_preparer}` |
 //! | 3.1 Algorithm 1: the persistent skiplist | `slmdb_structures::memtable::chain` |
-//! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair`, `index` |
+//! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair`, `index::in_pool`; `index::key_index`: what is asked of it |
 //! | 3.2 a tree of integers, keys of strings | `slmdb_structures::fast_fair::fences` |
 //! | 3.2 the file creation thread, the B+-tree insertion thread | `flush::file_creation`, `flush::index_insertion` |
 //! | 3.2 the queue between them | `flush::finished` |
-//! | 3.2 B+-tree insertion; the location object | `index::insertion`, `compaction::repointing`; `index::location`, `index::key_segments` |
+//! | 3.2 B+-tree insertion; the location object | `index::in_pool::insertion`, `compaction::repointing`; `index::in_pool::{location, key_segments}` |
 //! | 3.2 scanning the index | `index::index_iterator` |
 //! | 3.3 selective compaction | `compaction::compactor` and the files beside it |
 //! | 3.3 the compaction candidate list, the live-key ratio | `paper::candidate_list`, `selection::live_key_ratio` |
@@ -19,7 +19,7 @@
 //! | 3.3 the degree of sequentiality per range query | `paper::sequentiality_degree`, watched by `operations::range_query` |
 //! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `paper::choice` |
 //! | 3.3 the validity check | `compaction::validity_check` |
-//! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
+//! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::in_pool::compaction_log` |
 //! | 4 get | `operations::get` |
 //! | 4 range query | `operations::range_query` |
 //! | 4 reading blocks ahead for it | `slmdb_engine::read::scan_buffers`, `operations::ask_ahead` |

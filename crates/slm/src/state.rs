@@ -73,7 +73,7 @@ impl TierState for SlmState {
     }
 
     fn count_memory(&self, memory: &mut Memory) {
-        memory.index_bytes += self.index.tree.memory_bytes();
+        memory.index_bytes += self.index.keys.memory_bytes();
         memory.catalog_bytes += self.notes.seeks.memory_bytes();
     }
 

@@ -162,7 +162,7 @@ impl Tier for SlmTier {
             |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
         stats.count_index(index_keys, taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
         // If the root can't be read, `verify` reports it.
-        stats.index_height = self.state.index.tree.height().unwrap_or(0);
+        stats.index_height = self.state.index.keys.height().unwrap_or(0);
         stats.choices = self.state.notes.choices();
         if let Some(paper) = &self.state.paper {
             paper.count(&mut stats.choices);

@@ -221,11 +221,11 @@ impl Compactor {
             }
         })?;
         if !has_given_way {
-            self.store.obsolete.retire(&plan.inputs, || self.state.index.segments.retire(&plan.inputs));
+            self.store.obsolete.retire(&plan.inputs, || self.state.index.keys.forget(&plan.inputs));
         }
         if loan.is_some() {
             // A thread waits for this space, so wait for the segments' last readers.
-            while self.state.index.segments.awaits_readers() && !self.state.compactions.is_stopping() {
+            while self.state.index.keys.awaits_readers() && !self.state.compactions.is_stopping() {
                 thread::sleep(READERS_PAUSE);
                 epoch::pin().flush();
             }

@@ -57,7 +57,7 @@ impl Compactor {
             let dropped_through = &mut outputs.deletes_dropped_through;
             let droppable_through = self.state.checkpoints.deletes_droppable_through();
             let checked =
-                check_validity(&self.state.index.tree, &plan.inputs, &batch, droppable_through, dropped_through);
+                check_validity(&*self.state.index.keys, &plan.inputs, &batch, droppable_through, dropped_through);
             for ((input, entry), is_valid) in batch.entries().zip(checked.map_err(Stopped::Failed)?) {
                 if self.state.compactions.is_stopping() {
                     return Err(Stopped::Closing);

@@ -11,14 +11,12 @@ use slmdb_engine::space::allowance::entries_max;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
-use slmdb_pmem::{Claim, Medium};
+use slmdb_pmem::Claim;
 use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
 use crate::compaction::plan::Stopped;
 use crate::flush::finished::{BuiltFile, Finished, Origin, Output};
-use crate::index::compaction_log::Job;
-use crate::index::key_segments::segment_of;
 use crate::state::SlmState;
 use slmdb_engine::flush::older_versions::OlderVersions;
 
@@ -109,7 +107,7 @@ impl<'s> Outputs<'s> {
         }
     }
 
-    /// Makes the file that is being filled durable, then its key segment, then its job record.
+    /// Makes the file that is being filled durable, and then what the index needs of it.
     fn finish(&mut self) -> Result<Option<BuiltFile>, Stopped> {
         let files = self.files;
         let Some((number, builder)) = self.builder.take() else { return Ok(None) };
@@ -125,14 +123,9 @@ impl<'s> Outputs<'s> {
                 OutputSpace::Free => Claim::Ordinary,
                 OutputSpace::Reserve => Claim::Part(files.state.pool_reserve.segment_bytes()),
             };
-            let segment = segment_of(&files.state.index.pool, number, &finished.keys, claim)?;
-            let slot = if files.state.index.pool.medium().is_persistent() {
-                Some(files.state.index.jobs.record(&files.state.index.pool, &Job::moving(number))?)
-            } else {
-                None
-            };
+            let job = files.state.index.keys.output_is_durable(number, &finished.keys, claim)?;
             let record = file_record(&finished.properties, finished.length_bytes);
-            Ok(BuiltFile { number, record, segment, older: OlderVersions::default(), slot })
+            Ok(BuiltFile { number, record, job, older: OlderVersions::default() })
         };
         match build().map_err(|error: Error| Stopped::from(error)) {
             Ok(file) => {
@@ -199,9 +192,7 @@ pub(crate) struct OutputFiles {
 impl OutputFiles {
     /// Gives up a finished file that the index does not know yet.
     pub(crate) fn give_up(&self, file: BuiltFile) -> Result<()> {
-        // The job record goes first: the next opening would take it for a file to which keys may have moved.
-        file.slot.map_or(Ok(()), |slot| self.state.index.jobs.clear(&self.state.index.pool, slot))?;
-        file.segment.free(&self.state.index.pool)?;
+        self.state.index.keys.give_up(file.job)?;
         self.remove(file.number);
         Ok(())
     }

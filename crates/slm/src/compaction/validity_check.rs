@@ -1,18 +1,16 @@
 //! The validity check (paper, section 3.3): which entries of table files the index still points to.
 
 use slmdb_env::Result;
-use slmdb_pmem::AnyMedium;
-use slmdb_structures::fast_fair::Tree;
-use slmdb_sync::epoch;
 use slmdb_table::EntryKind;
 
 use crate::compaction::entry_batch::EntryBatch;
+use crate::index::key_index::KeyIndex;
 
 /// For each entry of a batch, whether it is valid, that is, must be kept. `inputs` are the files of the entries. A
 /// delete is not kept if the index has its key again, or if it is not above `droppable_through`: index checkpoints cover it,
 /// or it hides nothing (INV-18). `dropped_through` rises to the largest number among the latter.
 pub(crate) fn check_validity(
-    tree: &Tree<AnyMedium>,
+    index: &dyn KeyIndex,
     inputs: &[u32],
     batch: &EntryBatch,
     droppable_through: u64,
@@ -20,12 +18,11 @@ pub(crate) fn check_validity(
 ) -> Result<Vec<bool>> {
     let keys: Vec<&[u8]> = batch.entries().map(|(_, entry)| entry.key).collect();
     let (mut entries, mut valid) = (batch.entries(), Vec::with_capacity(keys.len()));
-    let guard = epoch::pin();
-    tree.get_each(&keys, &guard, |_, current| {
-        let Some((input, entry)) = entries.next() else { return Ok(()) };
+    index.get_each(&keys, &mut |current| {
+        let Some((input, entry)) = entries.next() else { return };
         valid.push(match (entry.kind, current) {
             (EntryKind::Put, current) => {
-                current.is_some_and(|current| (current.file(), current.sequence()) == (inputs[input], entry.sequence))
+                current.is_some_and(|current| (current.file, current.sequence) == (inputs[input], entry.sequence))
             }
             (EntryKind::Delete, Some(_)) => false,
             (EntryKind::Delete, None) => {
@@ -36,7 +33,6 @@ pub(crate) fn check_validity(
                 !is_covered
             }
         });
-        Ok(())
     })?;
     Ok(valid)
 }

@@ -26,15 +26,13 @@ use slmdb_engine::observe::spans::timed;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Result;
-use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_table::FinishedTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::flush::finished::{Built, BuiltFile, Finished};
-use crate::index::compaction_log::{Job, Phase};
-use crate::index::key_segments::segment_of;
+use crate::index::key_index::Flush;
 use crate::state::SlmState;
 
 /// The file creation thread.
@@ -57,47 +55,34 @@ impl FileCreation {
         });
     }
 
-    /// Writes the table file and the key segment of a MemTable. Both are durable on return. Until then nothing refers
+    /// Writes the table file of a MemTable, and what the index needs of it. Both are durable on return. Until then nothing refers
     /// to them, and a failure leaves only what the next opening removes.
     fn build(&self, immutable: &Immutable, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
-        let mut job = Job {
-            phase: Phase::Building,
-            generation: memtable.generation(),
-            file: number,
-            last_sequence: immutable.last_sequence,
-            order: immutable.last_sequence,
-        };
-        let slot = if self.state.index.pool.medium().is_persistent() {
-            Some(self.state.index.jobs.record(&self.state.index.pool, &job)?)
-        } else {
-            None
-        };
+        let (generation, last_sequence) = (memtable.generation(), immutable.last_sequence);
+        let index = &self.state.index.keys;
+        let mut job = index.begin_flush(Flush { generation, file: number, last_sequence })?;
         let built = self.build_file(immutable, number).and_then(|(finished, older)| {
-            let segment = segment_of(&self.state.index.pool, number, &finished.keys, Claim::Privileged)?;
-            Ok((finished, older, segment))
+            index.flush_is_durable(&mut job, number, &finished.keys)?;
+            Ok((finished, older))
         });
-        let (finished, older, segment) = match built {
+        let (finished, older) = match built {
             Ok(built) => built,
             Err(error) => {
                 if error.may_be_tried_again() {
                     give_up_table(&self.store.context, immutable, number)?;
-                    slot.map_or(Ok(()), |slot| self.state.index.jobs.clear(&self.state.index.pool, slot))?;
+                    index.give_up(job)?;
                 }
                 return Err(error);
             }
         };
-        if let Some(slot) = &slot {
-            job.phase = Phase::Indexing;
-            self.state.index.jobs.advance(&self.state.index.pool, slot, &job)?;
-        }
         older.note(&finished.keys, |entry, replaced_at| {
             let location = Location { file: number, place: entry.place, sequence: entry.sequence };
             self.state.index.snapshots.note_replaced(entry.key, location, replaced_at);
         })?;
         let record = file_record(&finished.properties, finished.length_bytes);
-        Ok(BuiltFile { number, record, segment, older, slot })
+        Ok(BuiltFile { number, record, job, older })
     }
 
     fn build_file(&self, immutable: &Immutable, number: u32) -> Result<(FinishedTable, OlderVersions)> {

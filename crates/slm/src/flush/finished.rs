@@ -6,10 +6,9 @@ use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Error;
 use slmdb_manifest::FileRecord;
-use slmdb_structures::fast_fair::Segment;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 
-use crate::index::compaction_log::Slot;
+use crate::index::in_pool::IndexJob;
 
 /// An item of the index thread's queue.
 pub(crate) enum Finished {
@@ -19,7 +18,7 @@ pub(crate) enum Finished {
     Compaction(Output),
 }
 
-/// A MemTable with its table file and key segment, ready to be indexed.
+/// A MemTable with its table file, ready to be indexed.
 pub(crate) struct Built {
     pub(crate) immutable: Immutable,
     /// When its flush began, on the environment's clock.
@@ -28,14 +27,13 @@ pub(crate) struct Built {
     pub(crate) file: Option<BuiltFile>,
 }
 
-/// A durable table file, with its key segment.
+/// A durable table file, with what the index needs of it.
 pub(crate) struct BuiltFile {
     pub(crate) number: u32,
     pub(crate) record: FileRecord,
-    pub(crate) segment: Segment,
+    pub(crate) job: IndexJob,
     /// Versions in the file that snapshots see beside the newest ones.
     pub(crate) older: OlderVersions,
-    pub(crate) slot: Option<Slot>,
 }
 
 /// A finished file of a compaction, or its end.

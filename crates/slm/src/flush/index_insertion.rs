@@ -18,7 +18,6 @@ use tracing::info_span;
 use crate::compaction::pace::CompactionPace;
 use crate::compaction::repointing::Repointing;
 use crate::flush::finished::{Built, Finished};
-use crate::index::insertion::insert_segment;
 use crate::state::SlmState;
 
 /// The B+-tree insertion thread, which alone swings and repoints the index's words.
@@ -60,20 +59,20 @@ impl IndexInsertion {
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };
-        let mut slot = None;
+        let mut job = None;
         if let Some(file) = file {
             let span = info_span!("flush_index", file = file.number, ms = Empty);
             let note = |key: &[u8], old: Location, newest: u64| {
                 self.state.index.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
             };
-            let swing = || insert_segment(&self.state.index.tree, &self.state.index.pool, &file.segment, note);
+            let swing = || self.state.index.keys.insert(&file.job, &note);
             let live_changes = timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(swing))?;
             let replaced = live_changes.values().sum::<i64>().unsigned_abs();
             let (entries, file_bytes) = (file.record.entries, file.record.length_bytes);
             self.store.writes.pacing.debt_made(replaced, entries, file_bytes, self.store.context.env.monotonic_ns());
             edit.live_changes = live_changes.into_iter().collect();
             edit.files_added = vec![(file.number, file.record)];
-            slot = file.slot;
+            job = Some(file.job);
         }
         // One record adds the file and gives up the arena.
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
@@ -81,9 +80,7 @@ impl IndexInsertion {
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
         *index_is_ahead = false;
         drop(index_is_ahead);
-        if let Some(slot) = slot {
-            self.state.index.jobs.clear(&self.state.index.pool, slot)?;
-        }
+        job.map_or(Ok(()), |job| self.state.index.keys.end(job))?;
         let file = edit.files_added.first().map(|(number, record)| FlushedFile {
             number: *number,
             entries: record.entries,

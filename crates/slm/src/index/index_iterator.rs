@@ -9,42 +9,31 @@
 //! Who goes on in one direction gets more and more leaves at once: the processor fetches their records side by side
 //! then, instead of one after the other.
 
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::files::location::Location;
 use slmdb_env::{Error, Result};
 use slmdb_order::{Direction, KeyOrder};
-use slmdb_structures::fast_fair::LeafRead;
-use slmdb_sync::epoch;
 
 use crate::index::Index;
-use crate::index::location::location;
+use crate::index::in_pool::KEYS_BYTES_MAX;
+use crate::index::key_index::{IndexEntry, IndexRead};
 
 /// So many records are read at once, at least: at first those of one leaf, then more and more.
 const RECORDS_AT_ONCE: [usize; 3] = [0, 32, 64];
-/// Where the keys of one reading are longer together, in bytes, the next is of one leaf.
-const KEYS_BYTES_MAX: usize = 16 << 10;
 
 /// A position among the index's records that are visible at a moment.
 pub(crate) struct IndexSource {
     pub(crate) moment: u64,
-    leaf: LeafRead,
-    /// The keys of `entries`, concatenated.
-    keys: Vec<u8>,
-    /// Records copied out of one leaf and from the map, in key order.
-    entries: Vec<Entry>,
+    /// Records copied out of the index and from the map, in key order.
+    read: IndexRead,
     /// Index of the current entry.
     position: Option<usize>,
     /// How many readings followed each other since it was placed.
     readings: usize,
     /// Where the records that were not copied out begin, in either direction. `None`: there are none.
     rest: Rest,
-}
-
-struct Entry {
-    key: Range<usize>,
-    location: Location,
 }
 
 #[derive(Default)]
@@ -55,39 +44,31 @@ struct Rest {
 
 impl IndexSource {
     pub(crate) fn new(moment: u64) -> IndexSource {
-        IndexSource {
-            moment,
-            leaf: LeafRead::default(),
-            keys: Vec::new(),
-            entries: Vec::new(),
-            position: None,
-            readings: 0,
-            rest: Rest::default(),
-        }
+        IndexSource { moment, read: IndexRead::default(), position: None, readings: 0, rest: Rest::default() }
     }
 
     /// The current key.
     pub(crate) fn key(&self) -> Option<&[u8]> {
-        self.position.map(|position| &self.keys[self.entries[position].key.clone()])
+        self.position.map(|position| self.read.key(&self.read.entries[position]))
     }
 
     /// Where the current key's value is.
     pub(crate) fn location(&self) -> Option<Location> {
-        self.position.map(|position| self.entries[position].location)
+        self.position.map(|position| self.read.entries[position].location)
     }
 
     /// The current key and those that are known to follow it, in key order, each with where its value lies.
     #[inline]
     pub(crate) fn entries_forward(&self) -> impl Iterator<Item = (&[u8], Location)> + Clone {
-        let following = self.position.and_then(|position| self.entries.get(position..));
-        following.unwrap_or_default().iter().map(|entry| (&self.keys[entry.key.clone()], entry.location))
+        let following = self.position.and_then(|position| self.read.entries.get(position..));
+        following.unwrap_or_default().iter().map(|entry| (self.read.key(entry), entry.location))
     }
 
     /// The current key and those that are known to come before it, the nearest first, each with where its value lies.
     #[inline]
     pub(crate) fn entries_backward(&self) -> impl Iterator<Item = (&[u8], Location)> + Clone {
-        let before = self.position.and_then(|position| self.entries.get(..=position));
-        before.unwrap_or_default().iter().rev().map(|entry| (&self.keys[entry.key.clone()], entry.location))
+        let before = self.position.and_then(|position| self.read.entries.get(..=position));
+        before.unwrap_or_default().iter().rev().map(|entry| (self.read.key(entry), entry.location))
     }
 
     /// Moves to the first visible key at or after `key`.
@@ -123,7 +104,7 @@ impl IndexSource {
             Direction::Forward => position.wrapping_add(1),
             Direction::Backward => position.wrapping_sub(1),
         };
-        let is_known = next < self.entries.len();
+        let is_known = next < self.read.entries.len();
         if is_known {
             self.position = Some(next);
         }
@@ -176,7 +157,7 @@ impl IndexSource {
         let mut from = from;
         loop {
             let next = self.read(index, &from, Direction::Forward)?;
-            if !self.entries.is_empty() {
+            if !self.read.entries.is_empty() {
                 self.rest = Rest { after: next, before: other_side(from) };
                 self.position = Some(0);
                 return Ok(());
@@ -192,9 +173,9 @@ impl IndexSource {
         let mut from = from;
         loop {
             let next = self.read(index, &from, Direction::Backward)?;
-            if !self.entries.is_empty() {
+            if !self.read.entries.is_empty() {
                 self.rest = Rest { after: other_side(from), before: next };
-                self.position = Some(self.entries.len() - 1);
+                self.position = Some(self.read.entries.len() - 1);
                 return Ok(());
             }
             let Some(next) = next else { return Ok(()) };
@@ -205,52 +186,39 @@ impl IndexSource {
     /// Copies out the visible records of a leaf or more, starting at a bound. Returns the bound at which the next leaf
     /// begins.
     fn read(&mut self, index: &Index, from: &Bound<Vec<u8>>, direction: Direction) -> Result<Option<Bound<Vec<u8>>>> {
-        let has_long_keys = self.keys.len() > KEYS_BYTES_MAX;
+        let has_long_keys = self.read.keys.len() > KEYS_BYTES_MAX;
         let at_once = RECORDS_AT_ONCE[if has_long_keys { 0 } else { self.readings.min(RECORDS_AT_ONCE.len() - 1) }];
         self.readings += 1;
-        self.keys.clear();
-        self.entries.clear();
-        let guard = epoch::pin();
         let near = from.as_ref().map(Vec::as_slice);
-        index.tree.read_leaves(near, direction, at_once, &guard, &mut self.leaf)?;
-        index.tree.prefetch_records(self.leaf.records());
-        self.entries.reserve(self.leaf.records().len());
-        for &offset in self.leaf.records() {
-            let record = index.tree.record_at_hand(offset, &guard)?;
-            if record.sequence() <= self.moment {
-                let start = self.keys.len();
-                if start == 0 {
-                    // Most keys of a store are about as long.
-                    self.keys.reserve((record.key().len() * self.leaf.records().len()).min(KEYS_BYTES_MAX));
-                }
-                self.keys.extend_from_slice(record.key());
-                self.entries.push(Entry { key: start..self.keys.len(), location: location(&record) });
-            }
-        }
+        index.keys.read(near, direction, at_once, self.moment, &mut self.read)?;
         if direction == Direction::Backward {
-            self.entries.reverse();
+            self.read.entries.reverse();
         }
-        let next = self.leaf.next().map(|bound| bound.map(<[u8]>::to_vec));
+        let next = self.read.next.take();
         let far = next.clone().map_or(Bound::Unbounded, |next| other_side(next).unwrap_or(Bound::Unbounded));
         let far = far.as_ref().map(Vec::as_slice);
         let range = if direction == Direction::Forward { (near, far) } else { (far, near) };
-        if !self.is_in_order(range, index.tree.order()) {
-            self.entries.clear();
+        if !self.is_in_order(range, index.keys.order()) {
+            self.read.entries.clear();
             return Err(Error::corruption(index.pool.path(), 0, "the keys of the index do not ascend"));
         }
-        self.add_replaced(index.snapshots.replaced_in(range, self.moment), index.tree.order());
+        self.add_replaced(index.snapshots.replaced_in(range, self.moment), index.keys.order());
         Ok(next)
     }
 
     /// Whether the keys ascend, and are within the range that was read. Nothing else shows that in an index whose bytes
     /// were forged.
     fn is_in_order(&self, (low, high): (Bound<&[u8]>, Bound<&[u8]>), order: &KeyOrder) -> bool {
-        let key = |entry: &Entry| &self.keys[entry.key.clone()];
-        let [first, .., last] = &self.entries[..] else {
-            return self.entries.iter().all(|only| order.is_from(key(only), low) && order.is_up_to(key(only), high));
+        let key = |entry: &IndexEntry| self.read.key(entry);
+        let [first, .., last] = &self.read.entries[..] else {
+            return self
+                .read
+                .entries
+                .iter()
+                .all(|only| order.is_from(key(only), low) && order.is_up_to(key(only), high));
         };
-        let ascends = |pair: &[Entry]| order.compare(key(&pair[0]), key(&pair[1])).is_lt();
-        order.is_from(key(first), low) && order.is_up_to(key(last), high) && self.entries.windows(2).all(ascends)
+        let ascends = |pair: &[IndexEntry]| order.compare(key(&pair[0]), key(&pair[1])).is_lt();
+        order.is_from(key(first), low) && order.is_up_to(key(last), high) && self.read.entries.windows(2).all(ascends)
     }
 
     /// Merges records from the map, which are in key order, into the entries. It does not sort, because sorting may
@@ -259,26 +227,26 @@ impl IndexSource {
         if replaced.is_empty() {
             return;
         }
-        let mut entries = Vec::with_capacity(self.entries.len() + replaced.len());
-        let mut visible = std::mem::take(&mut self.entries).into_iter().peekable();
+        let mut entries = Vec::with_capacity(self.read.entries.len() + replaced.len());
+        let mut visible = std::mem::take(&mut self.read.entries).into_iter().peekable();
         for (key, location) in replaced {
-            let compare = |entry: &Entry| order.compare(&self.keys[entry.key.clone()], &key);
+            let compare = |entry: &IndexEntry| order.compare(self.read.key(entry), &key);
             while let Some(entry) = visible.next_if(|entry| compare(entry).is_lt()) {
                 entries.push(entry);
             }
             match visible.next_if(|entry| compare(entry).is_eq()) {
                 // Of two versions of a key the newer stays.
                 Some(entry) if entry.location.sequence >= location.sequence => entries.push(entry),
-                Some(entry) => entries.push(Entry { location, ..entry }),
+                Some(entry) => entries.push(IndexEntry { location, ..entry }),
                 None => {
-                    let start = self.keys.len();
-                    self.keys.extend_from_slice(&key);
-                    entries.push(Entry { key: start..self.keys.len(), location });
+                    let start = self.read.keys.len();
+                    self.read.keys.extend_from_slice(&key);
+                    entries.push(IndexEntry { key: start..self.read.keys.len(), location });
                 }
             }
         }
         entries.extend(visible);
-        self.entries = entries;
+        self.read.entries = entries;
     }
 }
 

@@ -1,11 +1,8 @@
 //! Section 3.2: the B+-tree index in persistent memory, the compaction log, and what readers still see of the past.
 
-pub(crate) mod compaction_log;
+pub(crate) mod in_pool;
 pub(crate) mod index_iterator;
-pub(crate) mod insertion;
-pub(crate) mod key_segments;
-pub(crate) mod location;
-pub(crate) mod retired_segments;
+pub(crate) mod key_index;
 
 use std::sync::Arc;
 
@@ -14,23 +11,31 @@ use slmdb_engine::lock_order;
 use slmdb_engine::read::snapshots;
 use slmdb_env::Result;
 use slmdb_pmem::{AnyMedium, Pool};
-use slmdb_structures::fast_fair::Tree;
-use slmdb_sync::epoch;
 use slmdb_sync::scheduled::Mutex;
 
-use self::compaction_log::CompactionLog;
-use self::retired_segments::RetiredSegments;
+use self::key_index::KeyIndex;
 
 /// What readers of earlier moments still see.
 pub(crate) type Snapshots = snapshots::Snapshots<Location>;
 
+/// An index that has just been opened or made, and the store's pool.
+pub(crate) struct OpenIndex {
+    pub(crate) pool: Arc<Pool<AnyMedium>>,
+    pub(crate) keys: Box<dyn KeyIndex>,
+}
+
+impl OpenIndex {
+    /// This index.
+    pub(crate) fn new(pool: Arc<Pool<AnyMedium>>, keys: impl KeyIndex + 'static) -> OpenIndex {
+        OpenIndex { pool, keys: Box::new(keys) }
+    }
+}
+
 /// The index of an open store, and its pool.
 pub(crate) struct Index {
     pub(crate) pool: Arc<Pool<AnyMedium>>,
-    pub(crate) tree: Tree<AnyMedium>,
-    pub(crate) jobs: CompactionLog,
+    pub(crate) keys: Box<dyn KeyIndex>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) segments: RetiredSegments,
     /// Held from the first swing of a job until its commit, and wherever index and MANIFEST must agree (INV-16). If it
     /// is `true`, they don't: a job was given up in between, and the next opening carries it on.
     pub(crate) indexing: Mutex<bool>,
@@ -38,13 +43,12 @@ pub(crate) struct Index {
 
 impl Index {
     /// The index of a store that has just been recovered.
-    pub(crate) fn new(pool: Arc<Pool<AnyMedium>>, tree: Tree<AnyMedium>, jobs: CompactionLog) -> Index {
+    pub(crate) fn new(open: OpenIndex) -> Index {
+        let OpenIndex { pool, keys } = open;
         Index {
-            snapshots: Snapshots::new(tree.order().clone()),
-            segments: RetiredSegments::new(&pool),
+            snapshots: Snapshots::new(keys.order().clone()),
             pool,
-            tree,
-            jobs,
+            keys,
             indexing: Mutex::ranked(lock_order::INDEXING, false),
         }
     }
@@ -53,11 +57,7 @@ impl Index {
     /// replaced records: a version may move from the index to the map in between, never the other way (INV-12).
     /// LOCKS: snapshots
     pub(crate) fn location_at(&self, key: &[u8], moment: u64) -> Result<Option<Location>> {
-        let in_index = {
-            let guard = epoch::pin();
-            self.tree.get(key, &guard)?.map(|record| location::location(&record))
-        };
-        let seen = in_index.filter(|location| location.sequence <= moment);
+        let seen = self.keys.get(key)?.filter(|location| location.sequence <= moment);
         Ok(seen.or_else(|| self.snapshots.replaced(key, moment)))
     }
 }

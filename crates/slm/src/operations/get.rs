@@ -18,10 +18,8 @@ use slmdb_engine::read::scan_buffers::SeekCounter;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::store::tier::Moment;
 use slmdb_env::Result;
-use slmdb_sync::epoch;
 use slmdb_table::Slice;
 
-use crate::index::location::location;
 use crate::operations::ask_ahead::range_lengths::RangeLengths;
 use crate::paper::candidate_list::Source;
 use crate::state::SlmState;
@@ -61,10 +59,7 @@ impl Reader {
     #[inline]
     fn location(&self, key: &[u8], moment: Moment) -> Result<Option<Location>> {
         match moment {
-            Moment::Now => {
-                let guard = epoch::pin();
-                Ok(self.state.index.tree.get(key, &guard)?.map(|record| location(&record)))
-            }
+            Moment::Now => self.state.index.keys.get(key),
             Moment::At(moment) => self.state.index.location_at(key, moment),
         }
     }

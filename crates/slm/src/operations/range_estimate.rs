@@ -1,6 +1,6 @@
 //! The approximate number of keys in a range, and of the bytes that they take.
 //!
-//! Keys come from a sample of the index ([`slmdb_structures::fast_fair::estimate`]). Nothing is read from table files, and the
+//! Keys come from a sample of the index. Nothing is read from table files, and the
 //! work is bounded, however much the store holds.
 
 use std::collections::HashMap;
@@ -9,8 +9,8 @@ use std::ops::Bound;
 use slmdb_engine::Approximate;
 use slmdb_engine::store::estimate::entry_bytes;
 use slmdb_env::Result;
-use slmdb_sync::epoch;
 
+use crate::index::key_index::IndexSample;
 use crate::operations::get::Reader;
 
 impl Reader {
@@ -23,13 +23,11 @@ impl Reader {
             files.map(|(&number, file)| (number, file.length_bytes as f64 / file.entries.max(1) as f64)).collect()
         };
         let (mut keys, mut table_bytes) = (0.0, 0.0);
-        let guard = epoch::pin();
-        for sample in self.state.index.tree.sample(range, &guard)? {
-            let record = self.state.index.tree.record(sample.record, &guard)?;
-            let (stored_bytes, mean) = (u64::from(record.block_length()), means.get(&record.file()).copied());
-            let bytes = entry_bytes(record.key().len(), stored_bytes, mean, self.store.context.options.block_bytes);
-            keys += sample.weight;
-            table_bytes += sample.weight * bytes;
+        for IndexSample { key_bytes, location, weight } in self.state.index.keys.sample(range)? {
+            let (stored_bytes, mean) = (u64::from(location.place.length), means.get(&location.file).copied());
+            let bytes = entry_bytes(key_bytes, stored_bytes, mean, self.store.context.options.block_bytes);
+            keys += weight;
+            table_bytes += weight * bytes;
         }
         Ok(Approximate { keys: keys.round() as u64, table_bytes: table_bytes as u64, memtable_bytes: 0 })
     }

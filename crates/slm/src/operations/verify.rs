@@ -6,7 +6,7 @@
 //!   newer deleted the key. Older versions, which flushes write for snapshots, are passed over: the newest version of
 //!   the key stands beside them.
 //! - The number of keys in the index against the live counts of the MANIFEST.
-//! - Key segments: all parts, and their checksums.
+//! - What the index keeps for each table file in the pool: key segments, all parts, and their checksums.
 //! - The index checkpoints: every chunk.
 //! - The directory and the pool's extents against the MANIFEST.
 //!
@@ -23,13 +23,9 @@ use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
-use slmdb_pmem::{Extent, ExtentKind};
-use slmdb_structures::fast_fair::Segment;
-use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
-use crate::index::location::location;
 use crate::manifest_section::Section;
 use crate::recovery::rebuild::open_checkpoint;
 use crate::state::SlmState;
@@ -49,7 +45,7 @@ impl Verifier {
         let mut report = VerifyReport::default();
         self.store.writes.verify_memtables(&mut report);
         report.findings.extend(self.state.index.pool.verify());
-        report.findings.extend(self.state.index.tree.verify());
+        report.findings.extend(self.state.index.keys.verify());
 
         let keys = self.verify_tables(&files, &mut report, progress);
         let mut deleted_at = newest_deletes(&keys, &mut report);
@@ -110,9 +106,8 @@ impl Verifier {
         for entry in section.newest_entries() {
             // A broken key section has been reported already.
             let Ok(entry) = entry else { break };
-            let guard = epoch::pin();
-            let in_index = match self.state.index.tree.get(entry.key, &guard) {
-                Ok(record) => record.map(|record| location(&record)),
+            let in_index = match self.state.index.keys.get(entry.key) {
+                Ok(in_index) => in_index,
                 Err(error) => {
                     report.findings.push(error);
                     continue;
@@ -163,7 +158,7 @@ impl Verifier {
                 report.findings.push(Error::corruption(&manifest, 0, what));
             }
         }
-        report.index_keys_checked = self.state.index.tree.count()?;
+        report.index_keys_checked = self.state.index.keys.count()?;
         let counted: u64 = live.values().sum();
         if report.index_keys_checked != counted {
             let what =
@@ -223,52 +218,12 @@ impl Verifier {
         report: &mut VerifyReport,
     ) -> Result<()> {
         let under_way = self.files.under_way();
-        let is_kept = |number: u32| self.state.index.segments.linger(number);
+        let is_kept = |number: u32| self.state.index.keys.lingers(number);
         self.files.find_stray_tables(files, &under_way, is_kept, report)?;
         let is_stray =
             |number: u32| !files.contains_key(&number) && self.files.is_stray(number, &under_way) && !is_kept(number);
-        let mut segments: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
-        for extent in self.state.index.pool.extents() {
-            if extent.kind == ExtentKind::KeySegment {
-                segments.entry(extent.owner).or_default().push(extent);
-            }
-        }
-        for (number, parts) in &segments {
-            if is_stray(*number) && parts.iter().any(|part| self.state.index.pool.extent_at(part.offset) == Some(*part))
-            {
-                let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
-                report.findings.push(Error::corruption(self.state.index.pool.path(), parts[0].offset, what));
-            }
-        }
-        for (number, file) in files {
-            let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
-            match Segment::open(&self.state.index.pool, parts) {
-                // A rebuild gives a segment records of what was live then, and no others. If the keys can't be read,
-                // that has been reported already.
-                Ok(segment)
-                    if keys
-                        .get(number)
-                        .is_some_and(|keys| !(file.live_keys..=keys.count).contains(&segment.count())) =>
-                {
-                    let what = format!(
-                        "the key segment of table file {number} has {} records for {} keys",
-                        segment.count(),
-                        keys.get(number).map_or(0, |keys| keys.count)
-                    );
-                    report.findings.push(Error::corruption(
-                        self.state.index.pool.path(),
-                        segment.parts()[0].offset,
-                        what,
-                    ));
-                }
-                Ok(_) => {}
-                Err(_) if parts.is_empty() => {
-                    let what = format!("the key segment of table file {number} is missing");
-                    report.findings.push(Error::corruption(self.state.index.pool.path(), 0, what));
-                }
-                Err(error) => report.findings.push(error),
-            }
-        }
+        let keys_of = |number: u32| keys.get(&number).map(|keys| keys.count);
+        self.state.index.keys.verify_files(files, &keys_of, &is_stray, report);
         Ok(())
     }
 }

@@ -15,11 +15,10 @@ use std::ops::Bound;
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_env::Result;
 use slmdb_order::Direction;
-use slmdb_structures::fast_fair::LeafRead;
-use slmdb_sync::epoch;
 
 use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
+use crate::index::key_index::IndexRead;
 
 /// Keys, or those of one leaf if more, that are read under one epoch guard.
 const KEYS_UNDER_ONE_GUARD: usize = 512;
@@ -40,27 +39,19 @@ pub(super) fn scan(
         let entries: u64 = all.values().map(|file| file.entries).sum();
         entries.saturating_mul(files as u64) / all.len().max(1) as u64
     };
-    let (mut found, mut keys, mut leaves) = (BTreeSet::new(), 0, LeafRead::new());
+    let (mut found, mut keys, mut read) = (BTreeSet::new(), 0, IndexRead::default());
     while keys < keys_max && !compactions.is_stopping() {
         let left = keys_max - keys;
-        let next = {
-            let guard = epoch::pin();
-            let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
-            let near = from.as_ref().map(Vec::as_slice);
-            index.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;
-            // Not one key more than wanted: with the largest values, a leaf's keys are in as many files.
-            let read = leaves.records();
-            let wanted = &read[..read.len().min(left as usize)];
-            let mut last: &[u8] = &[];
-            for &offset in wanted {
-                let record = index.tree.record(offset, &guard)?;
-                found.insert(record.file());
-                last = record.key();
-            }
-            keys += wanted.len() as u64;
-            let is_part = wanted.len() < read.len();
-            let next = if is_part { Some(Bound::Excluded(last)) } else { leaves.next() };
-            next.map(|bound| bound.map(<[u8]>::to_vec))
+        let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
+        let near = from.as_ref().map(Vec::as_slice);
+        index.keys.read(near, Direction::Forward, keys_min, u64::MAX, &mut read)?;
+        // Not one key more than wanted: with the largest values, a leaf's keys are in as many files.
+        let wanted = &read.entries[..read.entries.len().min(left as usize)];
+        found.extend(wanted.iter().map(|entry| entry.location.file));
+        keys += wanted.len() as u64;
+        let next = match wanted.last() {
+            Some(last) if wanted.len() < read.entries.len() => Some(Bound::Excluded(read.key(last).to_vec())),
+            _ => read.next.take(),
         };
         let is_end = next.is_none();
         *from = next.unwrap_or(Bound::Unbounded);

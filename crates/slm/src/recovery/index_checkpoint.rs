@@ -25,13 +25,10 @@ use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::Edit;
 use slmdb_order::Direction;
-use slmdb_pmem::AnyMedium;
-use slmdb_structures::fast_fair::{LeafRead, Tree};
-use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::CheckpointWriter;
 
-use crate::index::location::location;
+use crate::index::key_index::{IndexRead, KeyIndex};
 use crate::manifest_section::{CheckpointRecord, Section, checkpoints_part};
 use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through, wanted_checkpoints};
 use crate::state::SlmState;
@@ -131,7 +128,8 @@ impl IndexCheckpointer {
                 env: &*self.store.context.env,
                 directory: &self.store.context.directory,
                 store_uuid: self.store.context.files_uuid,
-                tree: &self.state.index.tree,
+                index: &*self.state.index.keys,
+                pool_path: self.state.index.pool.path(),
                 number: section.checkpoints.last().map_or(1, |last| last.number.saturating_add(1)),
                 through: state.flushed_through,
                 files: state.files.keys().copied().collect(),
@@ -211,7 +209,9 @@ pub(crate) struct NewCheckpoint<'a> {
     pub(crate) env: &'a dyn Env,
     pub(crate) directory: &'a Path,
     pub(crate) store_uuid: [u8; 16],
-    pub(crate) tree: &'a Tree<AnyMedium>,
+    pub(crate) index: &'a dyn KeyIndex,
+    /// Where the index lies, for errors.
+    pub(crate) pool_path: &'a Path,
     pub(crate) number: u32,
     /// S, and the table files at that moment.
     pub(crate) through: u64,
@@ -221,44 +221,31 @@ pub(crate) struct NewCheckpoint<'a> {
 impl NewCheckpoint<'_> {
     /// Writes the file, and makes it and its name durable. `None` if `is_stopped` said so.
     pub(crate) fn write(&self, is_stopped: &dyn Fn() -> bool) -> Result<Option<CheckpointRecord>> {
-        let (env, tree, number, through) = (self.env, self.tree, self.number, self.through);
+        let (env, index, number, through) = (self.env, self.index, self.number, self.through);
         let path = names::checkpoint(self.directory, number);
         // A file that an earlier attempt left.
         remove_if_there(env, &path)?;
-        let (order, files) = (tree.order().clone(), self.files.iter().copied());
+        let (order, files) = (index.order().clone(), self.files.iter().copied());
         let mut writer = CheckpointWriter::new(env, &path, number, self.store_uuid, through, files, order)?;
-        let (mut leaf, mut from) = (LeafRead::new(), Bound::Unbounded);
-        let (mut keys, mut entries): (Vec<u8>, Vec<(usize, Location)>) = (Vec::new(), Vec::new());
+        let (mut read, mut from) = (IndexRead::default(), Bound::Unbounded);
         loop {
             if is_stopped() {
                 return Ok(None);
             }
-            keys.clear();
-            entries.clear();
-            {
-                // The guard is not held while the file is written.
-                let guard = epoch::pin();
-                let bound = from.as_ref().map(Vec::as_slice);
-                tree.read_leaves(bound, Direction::Forward, KEYS_AT_ONCE, &guard, &mut leaf)?;
-                for &offset in leaf.records() {
-                    let record = tree.record(offset, &guard)?;
-                    keys.extend_from_slice(record.key());
-                    entries.push((keys.len(), location(&record)));
-                }
-            }
-            let mut start = 0;
-            for &(end, Location { file, place, sequence }) in &entries {
+            let bound = from.as_ref().map(Vec::as_slice);
+            index.read(bound, Direction::Forward, KEYS_AT_ONCE, u64::MAX, &mut read)?;
+            for entry in &read.entries {
+                let Location { file, place, sequence } = entry.location;
                 // None is too long, so the index has them out of order.
-                writer.add(&keys[start..end], sequence, file, place).map_err(|error| match error {
+                writer.add(read.key(entry), sequence, file, place).map_err(|error| match error {
                     Error::Invalid { .. } => {
-                        Error::corruption(tree.pool().path(), 0, "the keys of the index do not ascend")
+                        Error::corruption(self.pool_path, 0, "the keys of the index do not ascend")
                     }
                     error => error,
                 })?;
-                start = end;
             }
-            match leaf.next() {
-                Some(next) => from = next.map(<[u8]>::to_vec),
+            match read.next.take() {
+                Some(next) => from = next,
                 None => break,
             }
         }
@@ -277,10 +264,11 @@ mod tests {
     use slmdb_order::{Comparator, KeyOrder};
     use slmdb_pmem::{AnyMedium, Blocks, Pool, PoolOptions};
     use slmdb_structures::EntryKind;
-    use slmdb_structures::fast_fair::{SegmentEntry, SegmentWriter};
+    use slmdb_structures::fast_fair::{SegmentEntry, SegmentWriter, Tree};
     use slmdb_testkit::MemoryEnv;
 
     use super::*;
+    use crate::index::in_pool::PoolIndex;
 
     /// By bytes, until it is turned round.
     #[derive(Default)]
@@ -312,11 +300,15 @@ mod tests {
         }
         SegmentWriter::finish(vec![segment]).unwrap();
         tree.finish_bulk_load(vec![part]).unwrap();
+        let index = PoolIndex::new(pool.clone(), tree);
         let write = || {
             let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
             env.create_directory(directory).unwrap();
             let (number, through, files, store_uuid) = (1, 3, vec![1], [7; 16]);
-            NewCheckpoint { env: &env, directory, store_uuid, tree: &tree, number, through, files }.write(&|| false)
+            let pool_path = pool.path();
+            let new =
+                NewCheckpoint { env: &env, directory, store_uuid, index: &index, pool_path, number, through, files };
+            new.write(&|| false)
         };
         assert_eq!(write().unwrap().unwrap().entries, 3);
         order.0.store(true, Ordering::Relaxed);

@@ -9,7 +9,6 @@
 //! store over removes it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Options;
@@ -18,14 +17,13 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::observe::spans::timed;
 use slmdb_env::{Env, Result};
 use slmdb_manifest::StoreState;
+use slmdb_pmem::Medium;
 use slmdb_pmem::pool::ImageBinding;
-use slmdb_pmem::{Blocks, Medium};
-use slmdb_structures::fast_fair::Tree;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::index::{OpenIndex, in_pool};
 use crate::recovery::index_checkpoint::IndexCheckpointer;
-use crate::recovery::recover::OpenPool;
 
 /// What the image of an index belongs to: the table files of the store, with what the index has of each.
 fn binding(state: &StoreState) -> ImageBinding {
@@ -48,7 +46,7 @@ fn binding(state: &StoreState) -> ImageBinding {
 }
 
 /// The index of a store that was closed clean, if there is an image of it. An image that can't be read is none.
-pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenPool> {
+pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenIndex> {
     let path = names::index_image(directory);
     state.closed_at_sequence?;
     if !options.env.exists(&path).is_ok_and(|exists| exists) {
@@ -56,10 +54,7 @@ pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> O
     }
     let open = || -> Result<_> {
         let Some(pool) = pool_binding::image(options, state, &path, &binding(state))? else { return Ok(None) };
-        let pool = Arc::new(pool);
-        let blocks = Arc::new(Blocks::open(pool.clone())?);
-        let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
-        Ok(Some(OpenPool { pool, tree }))
+        in_pool::open::of_pool(pool, options).map(Some)
     };
     let opened = timed(&*options.env, info_span!("open_index_image", ms = Empty), open);
     opened.unwrap_or_else(|error| {

@@ -3,7 +3,6 @@
 pub(crate) mod checkpoint_schedule;
 pub(crate) mod index_checkpoint;
 pub(crate) mod index_image;
-pub(crate) mod index_in_pool;
 pub(crate) mod needless_deletes;
 pub(crate) mod open;
 pub(crate) mod rebuild;

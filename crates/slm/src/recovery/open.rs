@@ -11,8 +11,9 @@ use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::KIND;
-use crate::recovery::recover::{OpenPool, recover};
-use crate::recovery::{index_image, index_in_pool, rebuild};
+use crate::index::{OpenIndex, in_pool};
+use crate::recovery::recover::recover;
+use crate::recovery::{index_image, rebuild};
 use crate::tier::SlmTier;
 
 /// See the module.
@@ -20,26 +21,26 @@ pub(crate) struct SlmOpening;
 
 impl Opening for SlmOpening {
     const KIND: EngineKind = KIND;
-    type Fast = OpenPool;
+    type Fast = OpenIndex;
     type Tier = SlmTier;
 
     /// The index as a clean close has left it, or rebuilt.
-    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool> {
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenIndex> {
         match index_image::open(options, directory, state) {
             Some(fast) => Ok(fast),
             None => rebuild::in_memory(options, directory, state),
         }
     }
 
-    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenPool> {
-        index_in_pool::find(medium, options, state)
+    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenIndex> {
+        in_pool::open::find(medium, options, state)
     }
 
-    fn pool(fast: &OpenPool) -> &Arc<Pool<AnyMedium>> {
+    fn pool(fast: &OpenIndex) -> &Arc<Pool<AnyMedium>> {
         &fast.pool
     }
 
-    fn recover(recovery: Recovery<'_>, fast: OpenPool) -> Result<Recovered<StateOf<SlmOpening>>> {
+    fn recover(recovery: Recovery<'_>, fast: OpenIndex) -> Result<Recovered<StateOf<SlmOpening>>> {
         recover(recovery, fast)
     }
 }
@@ -66,14 +67,14 @@ mod test_stores {
     /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
     pub(crate) fn without_threads(medium: impl Into<AnyMedium>, options: &Options, directory: &Path) -> Result<Slm> {
         let found = Found::of(&KIND, options, directory)?;
-        let fast = index_in_pool::find(medium.into(), &found.options, &found.state)?;
+        let fast = in_pool::open::find(medium.into(), &found.options, &found.state)?;
         Ok(recover::<SlmOpening>(found, fast)?.0)
     }
 
     /// A store that has a pool, and that pool.
     pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Slm, Arc<Pool<AnyMedium>>)> {
         let found = Found::of(&KIND, options, directory)?;
-        let fast = index_in_pool::find(Persistent::new().into(), &found.options, &found.state)?;
+        let fast = in_pool::open::find(Persistent::new().into(), &found.options, &found.state)?;
         let pool = fast.pool.clone();
         Ok((start::<SlmOpening>(found, fast)?, pool))
     }

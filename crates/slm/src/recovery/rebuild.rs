@@ -3,9 +3,8 @@
 //!
 //! The key sections of all table files are merged in key order ([`slmdb_engine::read::merge`]), and the newest version
 //! of each key counts ([`newest`]). File numbers say nothing about which version is newer. An index checkpoint takes
-//! the place of the files that were there when it was begun. What counts goes into the key segment of its file and into
-//! a tree that is built from the bottom up (`fast_fair/bulk.rs`). The key space is cut into as many parts as there are
-//! processors, at sampled keys.
+//! the place of the files that were there when it was begun. What counts goes into the index, in key order
+//! ([`KeyIndex::load`]). The key space is cut into as many parts as there are processors, at sampled keys.
 //!
 //! The MANIFEST says of each file how many of its entries the index points to. That holds after any crash, because the
 //! record that commits a job carries the changes. So it must agree with what is found. If not, something is damaged,
@@ -15,13 +14,11 @@ mod newest;
 mod sources;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use newest::{Newest, Verdict};
 use slmdb_engine::Options;
-use slmdb_engine::background::workers::spawn_scoped;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::read::merge::{Merge, Source, TableKeys, common_prefix};
@@ -29,16 +26,13 @@ use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{AnyMedium, Pool};
-use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
-use slmdb_sync::scheduled::{processors, thread};
+use slmdb_sync::scheduled::{Mutex, processors};
 use slmdb_table::{CheckpointReader, CheckpointStream};
 use sources::Keys;
 
+use crate::index::key_index::{KeyIndex, LoadEntry};
+use crate::index::{OpenIndex, in_pool};
 use crate::manifest_section::{CheckpointRecord, Section};
-use crate::recovery::index_in_pool;
-use crate::recovery::recover::OpenPool;
 
 /// Minimum entries per part; fewer are not worth another thread.
 const ENTRIES_A_PART_MIN: u64 = 32 * 1024;
@@ -49,8 +43,8 @@ const SAMPLES: usize = 64;
 
 /// The index of a `Dram` store. A damaged checkpoint is left out, and removed from `state`, if the files without it
 /// agree with the MANIFEST.
-pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool> {
-    let make = || index_in_pool::in_memory(options, state);
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenIndex> {
+    let make = || in_pool::open::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;
     Section { checkpoints: rebuilt.checkpoints, ..Section::of(state)? }.write_to(state);
@@ -64,7 +58,7 @@ type KnownFiles = Arc<[Option<usize>]>;
 
 /// A rebuilt index.
 pub(crate) struct Rebuilt {
-    pub(crate) fast: OpenPool,
+    pub(crate) fast: OpenIndex,
     /// The checkpoints that were not found damaged.
     pub(crate) checkpoints: Vec<CheckpointRecord>,
     /// Number of live entries of each file, in the order of the files' numbers.
@@ -105,7 +99,7 @@ pub(crate) fn as_far_as_possible(
     directory: &Path,
     state: &StoreState,
     deletes_gone_through: u64,
-    make: impl Fn() -> Result<OpenPool>,
+    make: impl Fn() -> Result<OpenIndex>,
 ) -> Result<Rebuilt> {
     with_best_checkpoint(options, directory, state, make, OnDamage::Report { deletes_gone_through })
 }
@@ -115,7 +109,7 @@ fn with_best_checkpoint(
     options: &Options,
     directory: &Path,
     state: &StoreState,
-    make: impl Fn() -> Result<OpenPool>,
+    make: impl Fn() -> Result<OpenIndex>,
     on_damage: OnDamage,
 ) -> Result<Rebuilt> {
     let tables = Tables::new(options, directory.into(), state.files_uuid);
@@ -136,7 +130,7 @@ fn with_best_checkpoint(
         let rebuilt = checkpoint
             .map(|checkpoint| open_checkpoint(options, directory, state.files_uuid, &checkpoint))
             .transpose()
-            .and_then(|reader| rebuild(&fast.pool, &fast.tree, &tables, state, reader, on_damage));
+            .and_then(|reader| rebuild(&*fast.keys, &tables, state, reader, on_damage));
         let path = checkpoint_path(directory, checkpoint.as_ref());
         match rebuilt {
             Ok((live, lost)) => return Ok(Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back }),
@@ -177,52 +171,33 @@ pub(crate) fn open_checkpoint(
 
 /// Fills an empty index. Returns the live entries of each file, in the order of their numbers, and what is lost.
 fn rebuild(
-    pool: &Pool<AnyMedium>,
-    tree: &Tree<AnyMedium>,
+    index: &dyn KeyIndex,
     tables: &Tables,
     state: &StoreState,
     checkpoint: Option<Arc<CheckpointReader>>,
     on_damage: OnDamage,
 ) -> Result<(Vec<u64>, Lost)> {
-    let plan = Plan::new(tables, state, tree.order(), checkpoint, on_damage)?;
+    let plan = Plan::new(tables, state, index.order(), checkpoint, on_damage)?;
     let bounds = plan.bounds()?;
-    let parts = tree.bulk_load(&bounds)?;
-    let results = thread::scope(|scope| {
-        let lows = std::iter::once(None).chain(bounds.iter().map(|bound| Some(&bound[..])));
-        let highs = bounds.iter().map(|bound| Some(&bound[..])).chain([None]);
-        let filling: Vec<_> = parts
-            .into_iter()
-            .zip(lows.zip(highs))
-            .map(|(part, (low, high))| {
-                let (plan, share) = (&plan, bounds.len() as u64 + 1);
-                spawn_scoped(scope, move || plan.fill(pool, part, (low, high), share, on_damage))
-            })
-            .collect::<Result<_>>()?;
-        let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        joined.collect::<Result<Vec<_>>>()
+    let found = Mutex::new(BTreeMap::new());
+    index.load(&bounds, &plan.files, &|part, load| {
+        let low = part.checked_sub(1).map(|before| &bounds[before][..]);
+        let high = bounds.get(part).map(|bound| &bound[..]);
+        let of_part = plan.merge((low, high), on_damage, load)?;
+        found.lock().insert(part, of_part);
+        Ok(())
     })?;
-
     let (mut live, mut lost) = (vec![0; plan.files.len()], Vec::new());
-    let mut segments: Vec<Vec<SegmentWriter<'_, AnyMedium>>> = plan.files.iter().map(|_| Vec::new()).collect();
-    let mut loaded = Vec::with_capacity(results.len());
-    for Filled { part, writers, live: of_part, lost: mut of_part_lost } in results {
-        lost.append(&mut of_part_lost);
-        live.iter_mut().zip(of_part).for_each(|(sum, count)| *sum += count);
-        segments.iter_mut().zip(writers).for_each(|(all, writer)| all.push(writer));
-        loaded.push(part);
+    for (live_of_part, mut lost_of_part) in found.into_inner().into_values() {
+        live.iter_mut().zip(live_of_part).for_each(|(sum, count)| *sum += count);
+        lost.append(&mut lost_of_part);
     }
-    for writers in segments {
-        SegmentWriter::finish(writers)?;
-    }
-    tree.finish_bulk_load(loaded)?;
     Ok((live, lost))
 }
 
-/// The result of one part of the key space.
-struct Filled<'p> {
-    part: BulkPart<'p, AnyMedium>,
-    /// For each file.
-    writers: Vec<SegmentWriter<'p, AnyMedium>>,
+/// What was found in a part of the key space, and where it goes.
+struct Found<'l> {
+    load: LoadEntry<'l>,
     live: Vec<u64>,
     lost: Lost,
 }
@@ -333,18 +308,15 @@ impl<'t> Plan<'t> {
         Ok(bounds)
     }
 
-    /// Merges a part of the key space: from `low`, up to but without `high`.
-    fn fill<'p>(
+    /// Merges a part of the key space, from `low`, up to but without `high`, into the index. Returns the live entries of each file, and
+    /// what is lost.
+    fn merge(
         &self,
-        pool: &'p Pool<AnyMedium>,
-        part: BulkPart<'p, AnyMedium>,
         (low, high): (Option<&[u8]>, Option<&[u8]>),
-        parts: u64,
         on_damage: OnDamage,
-    ) -> Result<Filled<'p>> {
-        let writers =
-            self.files.iter().map(|&(number, bytes)| SegmentWriter::new(pool, number, bytes / parts)).collect();
-        let mut filled = Filled { part, writers, live: vec![0; self.files.len()], lost: Vec::new() };
+        load: LoadEntry<'_>,
+    ) -> Result<(Vec<u64>, Lost)> {
+        let mut found = Found { load, live: vec![0; self.files.len()], lost: Vec::new() };
         let mut sources = self.sources()?;
         if let Some(low) = low {
             sources.iter_mut().try_for_each(|keys| keys.seek(low))?;
@@ -356,7 +328,7 @@ impl<'t> Plan<'t> {
         while let Some((_, keys)) = merge.first().filter(|_| self.read.is_empty()) {
             let Some(version) = keys.version() else { break };
             newest.consider(version, self.through);
-            self.take(&mut filled, keys.key(), on_damage.decide(&mut newest), on_damage)?;
+            self.take(&mut found, keys.key(), on_damage.decide(&mut newest), on_damage)?;
             merge.advance().map_err(of_any)?;
         }
         let mut key = Vec::new();
@@ -369,29 +341,22 @@ impl<'t> Plan<'t> {
                 newest.consider(version, self.through);
                 merge.advance().map_err(of_any)?;
             }
-            self.take(&mut filled, &key, on_damage.decide(&mut newest), on_damage)?;
+            self.take(&mut found, &key, on_damage.decide(&mut newest), on_damage)?;
         }
-        Ok(filled)
+        Ok((found.live, found.lost))
     }
 
     /// Takes a key by its verdict.
     #[inline]
-    fn take(&self, filled: &mut Filled<'_>, key: &[u8], verdict: Verdict, on_damage: OnDamage) -> Result<()> {
+    fn take(&self, found: &mut Found<'_>, key: &[u8], verdict: Verdict, on_damage: OnDamage) -> Result<()> {
         match verdict {
             Verdict::Live(version, file) => {
-                let entry = SegmentEntry {
-                    key,
-                    sequence: version.sequence,
-                    kind: EntryKind::Put,
-                    block_offset: version.place.offset,
-                    block_length: version.place.length,
-                };
-                filled.part.add(key, filled.writers[file].add(&entry)?)?;
-                filled.live[file] += 1;
+                (found.load)(key, version.sequence, version.place, file)?;
+                found.live[file] += 1;
             }
             Verdict::Absent => {}
             Verdict::Lost(sequence) if on_damage == OnDamage::Fail => return Err(self.lost(key, sequence)),
-            Verdict::Lost(sequence) => filled.lost.push((key.to_vec(), sequence)),
+            Verdict::Lost(sequence) => found.lost.push((key.to_vec(), sequence)),
         }
         Ok(())
     }

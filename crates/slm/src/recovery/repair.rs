@@ -10,14 +10,14 @@ use slmdb_engine::repair::{LostKeys, Repair, RepairSteps};
 use slmdb_engine::{Loss, Options, RepairProgress};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::AnyMedium;
-use slmdb_structures::fast_fair::Tree;
-use slmdb_sync::epoch;
 
 use crate::KIND;
+use crate::index::in_pool;
+use crate::index::key_index::KeyIndex;
 use crate::manifest_section::Section;
 use crate::recovery::index_checkpoint::NewCheckpoint;
 use crate::recovery::rebuild::Rebuilt;
-use crate::recovery::{index_image, index_in_pool, rebuild};
+use crate::recovery::{index_image, rebuild};
 
 /// See the module.
 pub(crate) struct SlmRepair;
@@ -38,7 +38,7 @@ impl RepairSteps for SlmRepair {
 
     fn on_dram(repair: &mut Repair) -> Result<()> {
         index_image::remove(repair.env(), &repair.directory)?;
-        let fast = index_in_pool::in_memory(&repair.options, &repair.state)?;
+        let fast = in_pool::open::in_memory(&repair.options, &repair.state)?;
         if !repair.log_is_whole(&fast.pool) {
             repair.save_log(&fast.pool)?;
         }
@@ -46,7 +46,7 @@ impl RepairSteps for SlmRepair {
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
             rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair)?, || {
-                index_in_pool::in_memory(options, &state)
+                in_pool::open::in_memory(options, &state)
             })?;
         finish(repair, rebuilt)
     }
@@ -56,7 +56,7 @@ impl RepairSteps for SlmRepair {
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
             rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair)?, || {
-                index_in_pool::make(medium.clone(), options, &state)
+                in_pool::open::make(medium.clone(), options, &state)
             })?;
         rebuilt.fast.pool.seal()?;
         finish(repair, rebuilt)
@@ -78,7 +78,7 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
     for (file, live) in repair.state.files.values_mut().zip(live) {
         file.live_keys = live;
     }
-    forget_what_was_dead(repair, &fast.tree, through)?;
+    forget_what_was_dead(repair, &*fast.keys, through)?;
     for (key, sequence) in lost {
         let loss = Loss::Key { key, sequence };
         if !repair.report.losses.contains(&loss) {
@@ -101,7 +101,8 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
         env: repair.env(),
         directory: &repair.directory,
         store_uuid: repair.state.files_uuid,
-        tree: &fast.tree,
+        index: &*fast.keys,
+        pool_path: fast.pool.path(),
         number: last.unwrap_or(0).saturating_add(1),
         through: repair.state.flushed_through,
         files: repair.state.files.keys().copied().collect(),
@@ -114,12 +115,11 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
 
 /// Drops reported losses that were dead, or are whole in another file. At or below `through` a checkpoint shows what was
 /// lost; above it, the deletes in table files do.
-fn forget_what_was_dead(repair: &mut Repair, tree: &Tree<AnyMedium>, through: u64) -> Result<()> {
+fn forget_what_was_dead(repair: &mut Repair, index: &dyn KeyIndex, through: u64) -> Result<()> {
     let mut unsure = LostKeys::new();
     for loss in &repair.report.losses {
         let Loss::Key { key, sequence } = loss else { continue };
-        let guard = epoch::pin();
-        let is_there = tree.get(key, &guard)?.is_some_and(|newest| newest.sequence() >= *sequence);
+        let is_there = index.get(key)?.is_some_and(|newest| newest.sequence >= *sequence);
         if *sequence > through && !is_there {
             let newest = unsure.entry(key.clone()).or_insert(*sequence);
             *newest = (*newest).max(*sequence);

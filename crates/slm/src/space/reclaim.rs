@@ -21,9 +21,7 @@ use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
 use slmdb_engine::space::reserve::{Reserve, is_usual, longest_file};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_structures::fast_fair::SegmentSize;
 
-use crate::space::pool_reserve::reserve;
 use crate::state::SlmState;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
 
@@ -36,7 +34,7 @@ impl TierSpace for SlmState {
     fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()> {
         let kept_back_bytes = if from == TakenFrom::Reserve { 0 } else { self.pool_reserve.segment_bytes() };
         let indexed = *self.pool_reserve.indexed_keys.lock();
-        reserve(&self.index.pool, &self.index.tree, grant, indexed, kept_back_bytes)
+        self.index.keys.reserve(grant, indexed, kept_back_bytes)
     }
 
     /// LOCKS: indexed keys
@@ -46,18 +44,18 @@ impl TierSpace for SlmState {
 
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
         reserve.set_outputs(1, longest_file(options, state.files.values().map(|file| file.length_bytes)));
-        let sizes = SegmentSize::of_files(&self.index.pool);
+        let sizes = self.index.keys.sizes_of_files();
         let usual = state.files.iter().filter(|(_, file)| is_usual(options, file.length_bytes));
         let extents = usual.filter_map(|(number, _)| sizes.get(number)).map(|size| size.extent_bytes);
         self.pool_reserve.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
     }
 
     fn returned_by_readers(&self) -> u64 {
-        self.index.segments.returned()
+        self.index.keys.returned_by_readers()
     }
 
     fn readers_hold(&self) -> bool {
-        self.index.segments.awaits_readers()
+        self.index.keys.awaits_readers()
     }
 
     /// LOCKS: compactions

@@ -13,7 +13,7 @@ use slmdb_pmem::{AnyMedium, Blocks, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::Tree;
 
-use crate::space::pool_reserve::reserve;
+use crate::index::in_pool::reserve::reserve;
 
 /// [`Error::Invalid`](slmdb_env::Error::Invalid) if a pool with these options, and no larger than `device_bytes`, refuses
 /// every write.

@@ -84,7 +84,7 @@ impl SpacePlanner {
     /// Files that give back space at once: no snapshot sees an old version in them.
     fn candidates_for_space(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
         let numbers = state.files.keys().copied();
-        let sizes = SegmentSize::of_files(&self.state.index.pool);
+        let sizes = self.state.index.keys.sizes_of_files();
         self.candidates_among(
             state,
             &sizes,
@@ -119,7 +119,7 @@ impl SpacePlanner {
     /// LOCKS: catalog
     pub(crate) fn seems_to_have_space_for(&self, plan: &Plan) -> bool {
         let available_bytes = self.store.context.env.available_bytes(&self.store.context.directory).unwrap_or(u64::MAX);
-        let sizes = SegmentSize::of_files(&self.state.index.pool);
+        let sizes = self.state.index.keys.sizes_of_files();
         // The lock last, and briefly: readers that name candidates skip rather than wait for it.
         let inputs = self.candidates_among(self.store.catalog.lock().state(), &sizes, plan.inputs.iter().copied());
         let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();

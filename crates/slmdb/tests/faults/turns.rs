@@ -97,16 +97,17 @@ pub fn in_turn(
 }
 
 /// Runs the workload with a failure at each operation whose line begins like `what` and that it can strike, until none is
-/// struck any more. What fails for good is much the same from one place to the next: then every second place is left out, unless
-/// there is time (`SLMDB_TEST_BUDGET`).
+/// struck any more. What fails for good is much the same from one place to the next, and most of a store is the same for all engines:
+/// then every second place is left out, another half of them on each kind of store, unless there is time (`SLMDB_TEST_BUDGET`).
 pub fn every_place_in_turn(store: Store, what: &str, failure: Failure, repeat: Repeat) {
     let name = format!("{failure:?} {repeat:?} on {store:?}");
-    let step = if repeat == Repeat::ForGood && budget() == 1 { 2 } else { 1 };
+    let is_half = budget() == 1 && (repeat == Repeat::ForGood || engine() != EngineName::Slm);
+    let (first, step) = if is_half { (u64::from(store == Store::Device), 2) } else { (0, 1) };
     let places = in_turn(
         &name,
         || store.machine(),
         |number, env, context| {
-            env.fail_after(step * number, what, failure, repeat);
+            env.fail_after(first + step * number, what, failure, repeat);
             let options = store.options(env);
             let outcome = workload::run(store, &options, env, Some(failure));
             let is_struck = env.failures_struck() > 0;

@@ -22,7 +22,7 @@ use crate::compaction::order_schedule::WINDOW;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
 use crate::compaction::queue::ManualCompaction;
 use crate::flush::finished::Finished;
-use crate::index::compaction_log::CompactionLog;
+use crate::index::in_pool::compaction_log::CompactionLog;
 use crate::recovery::open;
 use crate::tier::Slm;
 

@@ -12,9 +12,9 @@ use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_s
 use slmdb_sync::epoch;
 use slmdb_testkit::Simulated;
 
-use crate::compaction::repointing::{add_output, repoint_to};
-use crate::index::compaction_log::{CompactionLog, Job, Phase};
-use crate::index::insertion::insert_segment;
+use crate::compaction::repointing::add_output;
+use crate::index::in_pool::compaction_log::{CompactionLog, Job, Phase};
+use crate::index::in_pool::insertion::{insert_segment, repoint_to};
 
 fn pool_of(medium: AnyMedium) -> Arc<Pool<AnyMedium>> {
     let options = PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 64 << 20, uuid: [1; 16] };
@@ -111,7 +111,7 @@ fn carry_on(job: &Job, pool: &Arc<Pool<AnyMedium>>, tree: &Tree<AnyMedium>) -> E
         let moved = repoint_to(tree, pool, &segment).unwrap();
         add_output(&mut edit, job.file, FileRecord::default(), &moved);
     } else {
-        edit.live_changes = insert_segment(tree, pool, &segment, |_, _, _| ()).unwrap().into_iter().collect();
+        edit.live_changes = insert_segment(tree, pool, &segment, &|_, _, _| ()).unwrap().into_iter().collect();
         let puts = entries_of(job.file).iter().filter(|(_, _, kind)| *kind == EntryKind::Put).count() as u64;
         edit.files_added = vec![(job.file, FileRecord { live_keys: puts, ..FileRecord::default() })];
     }

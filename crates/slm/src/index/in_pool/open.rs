@@ -9,34 +9,38 @@ use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Blocks, Pool};
 use slmdb_structures::fast_fair::Tree;
 
-use crate::recovery::recover::OpenPool;
+use super::PoolIndex;
+use crate::index::OpenIndex;
 
 /// Opens the pool of a store and its index. If the store has no pool yet, makes both.
-pub(crate) fn find(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenPool> {
+pub(crate) fn find(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenIndex> {
     match pool_binding::find_pool(medium, options, state)? {
         FoundPool::New(pool) => with_index(pool, options),
-        FoundPool::Old(pool) => {
-            let pool = Arc::new(pool);
-            let blocks = Arc::new(Blocks::open(pool.clone())?);
-            let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
-            Ok(OpenPool { pool, tree })
-        }
+        FoundPool::Old(pool) => of_pool(pool, options),
     }
 }
 
+/// Opens the index that is in a pool.
+pub(crate) fn of_pool(pool: Pool<AnyMedium>, options: &Options) -> Result<OpenIndex> {
+    let pool = Arc::new(pool);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
+    Ok(OpenIndex::new(pool.clone(), PoolIndex::new(pool, tree)))
+}
+
 /// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenPool> {
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenIndex> {
     with_index(pool_binding::in_memory(options, state)?, options)
 }
 
 /// Makes a new pool, as the MANIFEST describes it, with an empty index.
-pub(crate) fn make(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenPool> {
+pub(crate) fn make(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenIndex> {
     with_index(pool_binding::new_pool(medium, options, state)?, options)
 }
 
-fn with_index(pool: Pool<AnyMedium>, options: &Options) -> Result<OpenPool> {
+fn with_index(pool: Pool<AnyMedium>, options: &Options) -> Result<OpenIndex> {
     let pool = Arc::new(pool);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
     let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
-    Ok(OpenPool { pool, tree })
+    Ok(OpenIndex::new(pool.clone(), PoolIndex::new(pool, tree)))
 }
