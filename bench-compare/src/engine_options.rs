@@ -1,13 +1,14 @@
 //! [`EngineOptions`]: what a variant of ours tells one engine alone, as in `slmdb:engine=tlsm,tiering=lru:64MiB`.
 
-use slmdb::{ChameleonOptions, EngineName, LabOptions, Options, Tiering, TlsmOptions, UpperLevels};
+use slmdb::{ChameleonOptions, DramIndex, EngineName, LabOptions, Options, Tiering, TlsmOptions, UpperLevels};
 use slmdb_cli::units::parse_size;
 use slmdb_engine::OwnOptions;
 
 use crate::footing::{Footing, mebibytes};
 
 /// Their names, and whose they are.
-const NAMES: [(&str, &[EngineName]); 18] = [
+const NAMES: [(&str, &[EngineName]); 19] = [
+    ("index", &[EngineName::Slm]),
     ("level_zero", &[EngineName::Lab]),
     ("leaf_scan", &[EngineName::Lab]),
     ("level_base", &[EngineName::Lab, EngineName::Tlsm]),
@@ -35,6 +36,8 @@ const HASH_SLOT_BYTES: u64 = 30;
 pub enum EngineOptions {
     /// Of an engine that is told nothing.
     None,
+    /// SLM-DB's, on plain memory.
+    Slm(DramIndex),
     /// LAB-DB's.
     Lab(LabOptions),
     /// TLSM's.
@@ -58,6 +61,7 @@ impl EngineOptions {
             }
         }
         let (parsed, complaint) = match engine {
+            EngineName::Slm if !options.is_empty() => (EngineOptions::Slm(parse_slm(options)?), None),
             EngineName::Lab => {
                 let own = parse_lab(options)?;
                 let complaint = own.complaint();
@@ -82,6 +86,7 @@ impl EngineOptions {
     pub fn apply(&self, options: Options) -> Options {
         match self.clone() {
             EngineOptions::None => options,
+            EngineOptions::Slm(index) => options.advanced(|advanced| advanced.dram_index(index)),
             EngineOptions::Lab(own) => options.advanced(|advanced| advanced.lab(own)),
             EngineOptions::Tlsm(own) => options.advanced(|advanced| advanced.tlsm(own)),
             EngineOptions::Chameleon(own) => options.advanced(|advanced| advanced.chameleon(own)),
@@ -99,7 +104,7 @@ impl EngineOptions {
             EngineOptions::Tlsm(_) => all_bytes,
             // The tables of the last level, with what is new beside it, and those of flushes.
             EngineOptions::Chameleon(_) => footing.keys.saturating_mul(4 * HASH_SLOT_BYTES),
-            EngineOptions::None | EngineOptions::Lab(_) => 0,
+            EngineOptions::None | EngineOptions::Slm(_) | EngineOptions::Lab(_) => 0,
         }
     }
 
@@ -107,6 +112,8 @@ impl EngineOptions {
     pub fn setup(&self) -> Option<String> {
         match self {
             EngineOptions::None => None,
+            EngineOptions::Slm(DramIndex::MemoryTree) => Some("engine slm (a tree for plain memory)".to_string()),
+            EngineOptions::Slm(DramIndex::FastFair) => Some("engine slm (FAST and FAIR)".to_string()),
             EngineOptions::Lab(own) => Some(format!(
                 "engine lab (trees of {}, level 1 of {}, leaf scans of {})",
                 mebibytes(own.level_zero_bytes),
@@ -117,6 +124,14 @@ impl EngineOptions {
             EngineOptions::Chameleon(own) => Some(setup_of_chameleon(own)),
         }
     }
+}
+
+fn parse_slm(options: &[(&str, &str)]) -> Result<DramIndex, String> {
+    let mut index = DramIndex::default();
+    for &(name, value) in options {
+        index = one_of(name, value, &[("memory", DramIndex::MemoryTree), ("fast_fair", DramIndex::FastFair)])?;
+    }
+    Ok(index)
 }
 
 fn setup_of_chameleon(own: &ChameleonOptions) -> String {

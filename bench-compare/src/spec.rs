@@ -22,6 +22,7 @@ Stores, with commas between:
                                bandwidth=MB/s, unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=garbage-first|paper   how table files are chosen for compaction
       engine=NAME              the design: slm, the default, lab, tlsm or chameleon
+      index=memory|fast_fair   of engine=slm: its index on plain memory: the tree made for that, or the paper's
       level_zero=SIZE, level_base=SIZE, leaf_scan=PART
                                of engine=lab: its trees, its level 1, the part of a tree that leaves by leaf scan
       tiering=none|leveled:N|upper:SIZE|lru:SIZE

@@ -42,7 +42,7 @@ pub use destroy_report::{Destroyed, PoolFate};
 pub use engine_name::EngineName;
 pub use events::{Event, EventListener, Listener, SpaceFor};
 pub use files::mapping::MapTables;
-pub use options::{CompactionOptions, CompactionPolicy, Medium, Options, OwnOptions};
+pub use options::{CompactionOptions, CompactionPolicy, DramIndex, Medium, Options, OwnOptions};
 pub use repair_report::{Loss, RepairProgress, RepairReport};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;

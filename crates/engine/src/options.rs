@@ -205,6 +205,16 @@ pub trait OwnOptions: Any + Debug + Send + Sync {
     fn complaint(&self) -> Option<&'static str>;
 }
 
+/// Which index SLM-DB makes on [`Medium::Dram`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DramIndex {
+    /// A tree made for plain memory. It needs the order by bytes: a store with a comparator has the other one.
+    #[default]
+    MemoryTree,
+    /// FAST and FAIR, the paper's index, which is made for persistent memory.
+    FastFair,
+}
+
 /// How to open a store.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -246,7 +256,9 @@ pub struct Options {
     pub restart_interval: usize,
     /// Compression of blocks.
     pub compression: Compression,
-    /// Size of a B+-tree node, in bytes.
+    /// Which index SLM-DB makes on `Dram`.
+    pub dram_index: DramIndex,
+    /// Size of a B+-tree node of an index in a pool, in bytes.
     pub node_bytes: u32,
     /// First size of the pool, in bytes.
     pub pool_initial_bytes: u64,
@@ -292,6 +304,7 @@ impl Default for Options {
             block_bytes: 4096,
             restart_interval: 16,
             compression: Compression::Lz4,
+            dram_index: DramIndex::default(),
             node_bytes: 512,
             pool_initial_bytes: 16 << 20,
             pool_growth_bytes: 64 << 20,

@@ -22,7 +22,6 @@ use slmdb_engine::store::tier::{Held, Moment, Tier};
 use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
 use slmdb_manifest::FileRecord;
-use slmdb_pmem::ExtentKind;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
@@ -157,10 +156,8 @@ impl Tier for SlmTier {
             stats.live_bytes = files().map(live_bytes).sum();
             files().map(|file| file.live_keys).sum()
         };
-        let extents = self.state.index.pool.extents();
-        let taken_by =
-            |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
-        stats.count_index(index_keys, taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
+        let (nodes_bytes, segments_bytes) = self.state.index.keys.fast_tier_bytes();
+        stats.count_index(index_keys, nodes_bytes, segments_bytes);
         // If the root can't be read, `verify` reports it.
         stats.index_height = self.state.index.keys.height().unwrap_or(0);
         stats.choices = self.state.notes.choices();

@@ -1,6 +1,6 @@
 //! [`AdvancedOptions`]: what measurements and comparisons with the paper choose.
 
-use slmdb_engine::{CompactionOptions, Emulation, LinkPolicy, MapTables};
+use slmdb_engine::{CompactionOptions, DramIndex, Emulation, LinkPolicy, MapTables};
 
 /// Options that few need: what is emulated and counted on an emulated medium, how structures are laid out, how often the
 /// index is saved, the paper's thresholds of compaction. The defaults are the best that were measured. Set with
@@ -78,6 +78,13 @@ impl AdvancedOptions {
     /// Entries between two keys that are stored whole in a block. Default: 16; from 1 to 65,535.
     pub fn restart_interval(mut self, entries: usize) -> AdvancedOptions {
         self.0.restart_interval = entries;
+        self
+    }
+
+    /// Which index SLM-DB makes on [`Medium::Dram`](crate::Medium::Dram). Default: [`DramIndex::MemoryTree`]. It belongs to an opening: a
+    /// store may be opened with another one at any time. Change it to study the paper's index in plain memory.
+    pub fn dram_index(mut self, index: DramIndex) -> AdvancedOptions {
+        self.0.dram_index = index;
         self
     }
 

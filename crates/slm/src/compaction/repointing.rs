@@ -49,10 +49,10 @@ impl Repointing {
         *index_is_ahead = true;
         self.store.obsolete.announce(&edit.files_removed);
         let mut job = None;
-        if let Some(file) = file {
+        if let Some(mut file) = file {
             let is_newest = edit.files_removed.iter().all(|&input| input < file.number);
             debug_assert!(is_newest, "INV-17: {:?} become {}", edit.files_removed, file.number);
-            let moved = self.state.index.keys.repoint(&file.job)?;
+            let moved = self.state.index.keys.repoint(&mut file.job)?;
             add_output(&mut edit, file.number, file.record, &moved);
             job = Some(file.job);
         }

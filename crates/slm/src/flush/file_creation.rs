@@ -64,7 +64,7 @@ impl FileCreation {
         let index = &self.state.index.keys;
         let mut job = index.begin_flush(Flush { generation, file: number, last_sequence })?;
         let built = self.build_file(immutable, number).and_then(|(finished, older)| {
-            index.flush_is_durable(&mut job, number, &finished.keys)?;
+            index.flush_is_durable(&mut job, &finished.keys)?;
             Ok((finished, older))
         });
         let (finished, older) = match built {

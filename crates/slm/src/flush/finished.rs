@@ -8,7 +8,7 @@ use slmdb_env::Error;
 use slmdb_manifest::FileRecord;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 
-use crate::index::in_pool::IndexJob;
+use crate::index::key_index::IndexJob;
 
 /// An item of the index thread's queue.
 pub(crate) enum Finished {

@@ -60,12 +60,12 @@ impl IndexInsertion {
             ..Edit::default()
         };
         let mut job = None;
-        if let Some(file) = file {
+        if let Some(mut file) = file {
             let span = info_span!("flush_index", file = file.number, ms = Empty);
             let note = |key: &[u8], old: Location, newest: u64| {
                 self.state.index.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
             };
-            let swing = || self.state.index.keys.insert(&file.job, &note);
+            let swing = || self.state.index.keys.insert(&mut file.job, &note);
             let live_changes = timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(swing))?;
             let replaced = live_changes.values().sum::<i64>().unsigned_abs();
             let (entries, file_bytes) = (file.record.entries, file.record.length_bytes);

@@ -5,19 +5,23 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
+use std::path::Path;
 
 use slmdb_engine::VerifyReport;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::space::allowance::Grant;
-use slmdb_env::{Error, Result};
+use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::FileRecord;
 use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::Claim;
+use slmdb_pmem::pool::ImageBinding;
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::{LeafRead, SegmentSize};
+use slmdb_structures::memory_tree::RangeRead;
 use slmdb_table::{KeySection, Place};
 
-use super::in_pool::IndexJob;
+use super::in_memory::MemoryJob;
+use super::in_pool::PoolJob;
 
 /// Takes one live entry of a load: key, sequence number, place, and the position of its file among those that are loaded.
 pub(crate) type LoadEntry<'l> = &'l mut dyn FnMut(&[u8], u64, Place, usize) -> Result<()>;
@@ -56,11 +60,14 @@ pub(crate) trait KeyIndex: Send + Sync {
     /// What it takes of plain memory beside the pool, in bytes.
     fn memory_bytes(&self) -> u64;
 
+    /// What nodes, and what key segments take of the fast tier, in bytes.
+    fn fast_tier_bytes(&self) -> (u64, u64);
+
     /// Notes that a flush begins to make a table file. What survives a crash knows of it on return.
     fn begin_flush(&self, flush: Flush) -> Result<IndexJob>;
 
     /// Notes that the table file of the flush is durable, with these keys. On return nothing but [`KeyIndex::insert`] is missing.
-    fn flush_is_durable(&self, job: &mut IndexJob, file: u32, keys: &KeySection) -> Result<()>;
+    fn flush_is_durable(&self, job: &mut IndexJob, keys: &KeySection) -> Result<()>;
 
     /// Notes that an output of a compaction is durable, with these keys. On return nothing but [`KeyIndex::repoint`] is missing.
     fn output_is_durable(&self, file: u32, keys: &KeySection, claim: Claim) -> Result<IndexJob>;
@@ -73,11 +80,11 @@ pub(crate) trait KeyIndex: Send + Sync {
     /// change.
     ///
     /// May be called again after an error, and does only what is missing.
-    fn insert(&self, job: &IndexJob, note: &dyn Fn(&[u8], Location, u64)) -> Result<BTreeMap<u32, i64>>;
+    fn insert(&self, job: &mut IndexJob, note: &dyn Fn(&[u8], Location, u64)) -> Result<BTreeMap<u32, i64>>;
 
     /// Points keys to the output of a compaction where the index has the same versions elsewhere (INV-15). Returns the number of keys by
     /// the file they came from. May be called again likewise.
-    fn repoint(&self, job: &IndexJob) -> Result<BTreeMap<u32, u64>>;
+    fn repoint(&self, job: &mut IndexJob) -> Result<BTreeMap<u32, u64>>;
 
     /// Ends a job that the MANIFEST has.
     fn end(&self, job: IndexJob) -> Result<()>;
@@ -120,6 +127,10 @@ pub(crate) trait KeyIndex: Send + Sync {
         fill: &(dyn Fn(usize, LoadEntry<'_>) -> Result<()> + Sync),
     ) -> Result<()>;
 
+    /// Leaves an image for the next opening in a file, bound to what it belongs to. Returns its length in bytes; `None`: this index leaves
+    /// none.
+    fn write_image(&self, env: &dyn Env, path: &Path, binding: &ImageBinding) -> Result<Option<u64>>;
+
     /// What is wrong with its structure.
     fn verify(&self) -> Vec<Error>;
 
@@ -132,6 +143,13 @@ pub(crate) trait KeyIndex: Send + Sync {
         is_stray: &dyn Fn(u32) -> bool,
         report: &mut VerifyReport,
     );
+}
+
+/// A table file on its way into the index, as the index has it.
+#[derive(Debug)]
+pub(crate) enum IndexJob {
+    Pool(PoolJob),
+    Memory(MemoryJob),
 }
 
 /// A flush, as its job record names it.
@@ -181,8 +199,9 @@ pub(crate) struct IndexRead {
     pub(crate) entries_read: usize,
     /// Where to go on reading in the same direction: all keys up to there have been covered. `None`: there are no more.
     pub(crate) next: Option<Bound<Vec<u8>>>,
-    /// Buffers for an index in the pool.
+    /// Buffers for an index in the pool, and for one in memory.
     pub(super) leaf: LeafRead,
+    pub(super) range: RangeRead,
 }
 
 impl IndexRead {

@@ -1,5 +1,6 @@
 //! Section 3.2: the B+-tree index in persistent memory, the compaction log, and what readers still see of the past.
 
+pub(crate) mod in_memory;
 pub(crate) mod in_pool;
 pub(crate) mod index_iterator;
 pub(crate) mod key_index;
@@ -7,12 +8,16 @@ pub(crate) mod key_index;
 use std::sync::Arc;
 
 use slmdb_engine::files::location::Location;
+use slmdb_engine::directory::pool_binding;
 use slmdb_engine::lock_order;
 use slmdb_engine::read::snapshots;
+use slmdb_engine::{DramIndex, Options};
 use slmdb_env::Result;
+use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_sync::scheduled::Mutex;
 
+use self::in_memory::MemoryIndex;
 use self::key_index::KeyIndex;
 
 /// What readers of earlier moments still see.
@@ -29,6 +34,20 @@ impl OpenIndex {
     pub(crate) fn new(pool: Arc<Pool<AnyMedium>>, keys: impl KeyIndex + 'static) -> OpenIndex {
         OpenIndex { pool, keys: Box::new(keys) }
     }
+}
+
+/// An empty index in plain memory, which recovery fills.
+pub(crate) fn in_plain_memory(options: &Options, state: &StoreState) -> Result<OpenIndex> {
+    let pool = pool_binding::in_memory(options, state)?;
+    if !has_memory_tree(options) {
+        return in_pool::open::with_index(pool, options);
+    }
+    Ok(OpenIndex::new(Arc::new(pool), MemoryIndex::new()?))
+}
+
+/// Whether the index in plain memory is a tree made for that.
+pub(crate) fn has_memory_tree(options: &Options) -> bool {
+    options.dram_index == DramIndex::MemoryTree && options.comparator.is_bytewise()
 }
 
 /// The index of an open store, and its pool.

@@ -22,7 +22,7 @@ use slmdb_pmem::pool::ImageBinding;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::index::{OpenIndex, in_pool};
+use crate::index::{OpenIndex, has_memory_tree, in_pool};
 use crate::recovery::index_checkpoint::IndexCheckpointer;
 
 /// What the image of an index belongs to: the table files of the store, with what the index has of each.
@@ -49,7 +49,7 @@ fn binding(state: &StoreState) -> ImageBinding {
 pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenIndex> {
     let path = names::index_image(directory);
     state.closed_at_sequence?;
-    if !options.env.exists(&path).is_ok_and(|exists| exists) {
+    if has_memory_tree(options) || !options.env.exists(&path).is_ok_and(|exists| exists) {
         return None;
     }
     let open = || -> Result<_> {
@@ -96,8 +96,9 @@ impl IndexCheckpointer {
             return Ok(false);
         }
         let span = info_span!("write_index_image", keys = live_keys, ms = Empty);
-        match timed(&*options.env, span, || self.state.index.pool.write_image(&*options.env, &path, &binding)) {
-            Ok(bytes) => {
+        match timed(&*options.env, span, || self.state.index.keys.write_image(&*options.env, &path, &binding)) {
+            Ok(None) => Ok(false),
+            Ok(Some(bytes)) => {
                 self.store.context.counted.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
                 Ok(true)
             }

@@ -31,7 +31,7 @@ use slmdb_table::{CheckpointReader, CheckpointStream};
 use sources::Keys;
 
 use crate::index::key_index::{KeyIndex, LoadEntry};
-use crate::index::{OpenIndex, in_pool};
+use crate::index::{OpenIndex, in_plain_memory};
 use crate::manifest_section::{CheckpointRecord, Section};
 
 /// Minimum entries per part; fewer are not worth another thread.
@@ -44,7 +44,7 @@ const SAMPLES: usize = 64;
 /// The index of a `Dram` store. A damaged checkpoint is left out, and removed from `state`, if the files without it
 /// agree with the MANIFEST.
 pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenIndex> {
-    let make = || in_pool::open::in_memory(options, state);
+    let make = || in_plain_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;
     Section { checkpoints: rebuilt.checkpoints, ..Section::of(state)? }.write_to(state);

@@ -20,8 +20,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::repointing::add_output;
-use crate::index::in_pool::IndexJob;
-use crate::index::key_index::{LeftJob, Rest};
+use crate::index::key_index::{IndexJob, LeftJob, Rest};
 use crate::index::{Index, OpenIndex};
 use crate::space::pool_reserve::PoolReserve;
 use crate::state::SlmState;
@@ -52,7 +51,7 @@ pub(crate) fn recover(recovery: Recovery<'_>, fast: OpenIndex) -> Result<Recover
 /// Carries jobs to their end, or drops them. Returns those to end once the MANIFEST has what they said.
 fn finish_jobs(state: &mut StoreState, index: &OpenIndex, tables: &Tables) -> Result<Vec<IndexJob>> {
     let (mut finished, pool) = (Vec::new(), &index.pool);
-    for LeftJob { job, file, rest } in index.keys.left_jobs(&|file| state.files.contains_key(&file))? {
+    for LeftJob { mut job, file, rest } in index.keys.left_jobs(&|file| state.files.contains_key(&file))? {
         let record = || -> Result<FileRecord> {
             let reader = tables.reader(file)?;
             Ok(file_record(reader.properties(), reader.length_bytes()))
@@ -60,13 +59,13 @@ fn finish_jobs(state: &mut StoreState, index: &OpenIndex, tables: &Tables) -> Re
         match rest {
             Rest::Nothing => {}
             Rest::Repointing => {
-                let (record, moved) = (record()?, index.keys.repoint(&job)?);
+                let (record, moved) = (record()?, index.keys.repoint(&mut job)?);
                 let mut edit = Edit::default();
                 add_output(&mut edit, file, record, &moved);
                 apply(state, edit, pool)?;
             }
             Rest::Insertion { generation, last_sequence } => {
-                let (record, live_changes) = (record()?, index.keys.insert(&job, &|_, _, _| ())?);
+                let (record, live_changes) = (record()?, index.keys.insert(&mut job, &|_, _, _| ())?);
                 let edit = Edit {
                     files_added: vec![(file, record)],
                     live_changes: live_changes.into_iter().collect(),

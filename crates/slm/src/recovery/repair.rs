@@ -12,7 +12,7 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::AnyMedium;
 
 use crate::KIND;
-use crate::index::in_pool;
+use crate::index::{in_plain_memory, in_pool};
 use crate::index::key_index::KeyIndex;
 use crate::manifest_section::Section;
 use crate::recovery::index_checkpoint::NewCheckpoint;
@@ -38,7 +38,7 @@ impl RepairSteps for SlmRepair {
 
     fn on_dram(repair: &mut Repair) -> Result<()> {
         index_image::remove(repair.env(), &repair.directory)?;
-        let fast = in_pool::open::in_memory(&repair.options, &repair.state)?;
+        let fast = in_plain_memory(&repair.options, &repair.state)?;
         if !repair.log_is_whole(&fast.pool) {
             repair.save_log(&fast.pool)?;
         }
@@ -46,7 +46,7 @@ impl RepairSteps for SlmRepair {
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
             rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair)?, || {
-                in_pool::open::in_memory(options, &state)
+                in_plain_memory(options, &state)
             })?;
         finish(repair, rebuilt)
     }

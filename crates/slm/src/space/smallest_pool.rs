@@ -13,11 +13,15 @@ use slmdb_pmem::{AnyMedium, Blocks, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::Tree;
 
+use crate::index::has_memory_tree;
 use crate::index::in_pool::reserve::reserve;
 
 /// [`Error::Invalid`](slmdb_env::Error::Invalid) if a pool with these options, and no larger than `device_bytes`, refuses
 /// every write.
 pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
+    if kind == MediumKind::Dram && has_memory_tree(options) {
+        return Ok(());
+    }
     smallest_pool::check_pool(options, device_bytes, |pool| admit_one(options, kind, pool))
 }
 

@@ -120,7 +120,7 @@ pub fn is_tlsm() -> bool {
 
 /// Whether a store on `Dram` has nothing in a pool but what counts as memory anyway.
 pub fn needs_no_pool_on_dram() -> bool {
-    matches!(engine(), EngineName::Tlsm | EngineName::Chameleon)
+    engine() != EngineName::Lab
 }
 
 /// Whether what snapshots see lies in the same files and lists as the rest, so that nothing is kept beside.

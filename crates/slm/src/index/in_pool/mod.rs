@@ -13,14 +13,16 @@ mod verify;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::VerifyReport;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::space::allowance::Grant;
-use slmdb_env::{Error, Result};
+use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::FileRecord;
 use slmdb_order::{Direction, KeyOrder};
+use slmdb_pmem::pool::ImageBinding;
 use slmdb_pmem::{AnyMedium, Claim, ExtentKind, Medium, Pool};
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree, key_lengths_in_segments};
@@ -32,14 +34,15 @@ use self::insertion::{insert_segment, repoint_to};
 use self::key_segments::segment_of;
 use self::location::location;
 use self::retired_segments::RetiredSegments;
-use super::key_index::{Flush, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry, Rest};
+use super::key_index::{Flush, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry, Rest};
 
 /// Where the keys of one reading are longer together, in bytes, room for more is made as they come.
 pub(crate) const KEYS_BYTES_MAX: usize = 16 << 10;
 
 /// A table file on its way into the index.
-#[derive(Debug, Default)]
-pub(crate) struct IndexJob {
+#[derive(Debug)]
+pub(crate) struct PoolJob {
+    file: u32,
     /// The file's key segment. `None`: it is not durable yet, or not needed.
     segment: Option<Segment>,
     /// Its job record, where the medium is persistent.
@@ -72,9 +75,17 @@ impl PoolIndex {
     }
 }
 
+/// The job of this index that a job is.
+fn own(job: &mut IndexJob) -> Result<&mut PoolJob> {
+    match job {
+        IndexJob::Pool(job) => Ok(job),
+        IndexJob::Memory(_) => Err(Error::invalid("a job of an index in memory")),
+    }
+}
+
 /// The key segment of a job that has come so far.
-fn segment(job: &IndexJob) -> Result<&Segment> {
-    job.segment.as_ref().ok_or_else(|| Error::invalid("the key segment of a table file is not durable yet"))
+fn segment(job: &mut IndexJob) -> Result<&Segment> {
+    own(job)?.segment.as_ref().ok_or_else(|| Error::invalid("the key segment of a table file is not durable yet"))
 }
 
 impl KeyIndex for PoolIndex {
@@ -152,14 +163,21 @@ impl KeyIndex for PoolIndex {
         self.tree.memory_bytes()
     }
 
+    fn fast_tier_bytes(&self) -> (u64, u64) {
+        let extents = self.pool.extents();
+        let taken_by = |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum();
+        (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment))
+    }
+
     /// LOCKS: jobs
     fn begin_flush(&self, Flush { generation, file, last_sequence }: Flush) -> Result<IndexJob> {
         let job = Job { phase: Phase::Building, generation, file, last_sequence, order: last_sequence };
-        Ok(IndexJob { segment: None, slot: self.record(job)? })
+        Ok(IndexJob::Pool(PoolJob { file, segment: None, slot: self.record(job)? }))
     }
 
-    fn flush_is_durable(&self, job: &mut IndexJob, file: u32, keys: &KeySection) -> Result<()> {
-        job.segment = Some(segment_of(&self.pool, file, keys, Claim::Privileged)?);
+    fn flush_is_durable(&self, job: &mut IndexJob, keys: &KeySection) -> Result<()> {
+        let job = own(job)?;
+        job.segment = Some(segment_of(&self.pool, job.file, keys, Claim::Privileged)?);
         if let Some((slot, job)) = &mut job.slot {
             job.phase = Phase::Indexing;
             self.jobs.advance(&self.pool, slot, job)?;
@@ -170,27 +188,28 @@ impl KeyIndex for PoolIndex {
     /// LOCKS: jobs
     fn output_is_durable(&self, file: u32, keys: &KeySection, claim: Claim) -> Result<IndexJob> {
         let segment = Some(segment_of(&self.pool, file, keys, claim)?);
-        Ok(IndexJob { segment, slot: self.record(Job::moving(file))? })
+        Ok(IndexJob::Pool(PoolJob { file, segment, slot: self.record(Job::moving(file))? }))
     }
 
     /// LOCKS: jobs
-    fn give_up(&self, job: IndexJob) -> Result<()> {
+    fn give_up(&self, mut job: IndexJob) -> Result<()> {
+        let job = own(&mut job)?;
         // The job record goes first: the next opening would take it for a file to which keys may have moved.
-        self.clear(job.slot)?;
-        job.segment.map_or(Ok(()), |segment| segment.free(&self.pool))
+        self.clear(job.slot.take())?;
+        job.segment.as_ref().map_or(Ok(()), |segment| segment.free(&self.pool))
     }
 
-    fn insert(&self, job: &IndexJob, note: &dyn Fn(&[u8], Location, u64)) -> Result<BTreeMap<u32, i64>> {
+    fn insert(&self, job: &mut IndexJob, note: &dyn Fn(&[u8], Location, u64)) -> Result<BTreeMap<u32, i64>> {
         insert_segment(&self.tree, &self.pool, segment(job)?, note)
     }
 
-    fn repoint(&self, job: &IndexJob) -> Result<BTreeMap<u32, u64>> {
+    fn repoint(&self, job: &mut IndexJob) -> Result<BTreeMap<u32, u64>> {
         repoint_to(&self.tree, &self.pool, segment(job)?)
     }
 
     /// LOCKS: jobs
-    fn end(&self, job: IndexJob) -> Result<()> {
-        self.clear(job.slot)
+    fn end(&self, mut job: IndexJob) -> Result<()> {
+        self.clear(own(&mut job)?.slot.take())
     }
 
     fn forget(&self, files: &[u32]) {
@@ -235,7 +254,8 @@ impl KeyIndex for PoolIndex {
                 Phase::Repointing => Rest::Repointing,
             };
             let segment = if rest == Rest::Nothing { None } else { Some(Segment::of_file(&self.pool, file)?) };
-            Ok(LeftJob { job: IndexJob { segment, slot: Some((slot, job)) }, file, rest })
+            let job = PoolJob { file, segment, slot: Some((slot, job)) };
+            Ok(LeftJob { job: IndexJob::Pool(job), file, rest })
         });
         carried_on.collect()
     }
@@ -256,6 +276,10 @@ impl KeyIndex for PoolIndex {
         fill: &(dyn Fn(usize, LoadEntry<'_>) -> Result<()> + Sync),
     ) -> Result<()> {
         load::load(&self.pool, &self.tree, bounds, files, fill)
+    }
+
+    fn write_image(&self, env: &dyn Env, path: &Path, binding: &ImageBinding) -> Result<Option<u64>> {
+        self.pool.write_image(env, path, binding).map(Some)
     }
 
     fn verify(&self) -> Vec<Error> {

@@ -28,17 +28,13 @@ pub(crate) fn of_pool(pool: Pool<AnyMedium>, options: &Options) -> Result<OpenIn
     Ok(OpenIndex::new(pool.clone(), PoolIndex::new(pool, tree)))
 }
 
-/// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenIndex> {
-    with_index(pool_binding::in_memory(options, state)?, options)
-}
-
 /// Makes a new pool, as the MANIFEST describes it, with an empty index.
 pub(crate) fn make(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenIndex> {
     with_index(pool_binding::new_pool(medium, options, state)?, options)
 }
 
-fn with_index(pool: Pool<AnyMedium>, options: &Options) -> Result<OpenIndex> {
+/// Puts an empty index into a new pool.
+pub(crate) fn with_index(pool: Pool<AnyMedium>, options: &Options) -> Result<OpenIndex> {
     let pool = Arc::new(pool);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
     let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;

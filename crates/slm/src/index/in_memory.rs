@@ -1,0 +1,355 @@
+//! [`MemoryIndex`]: the index of a store on `Dram`, a tree made for plain memory ([`slmdb_structures::memory_tree`]). Nothing of it
+//! outlives the process: an opening makes it from the table files ([`rebuild`](crate::recovery::rebuild)). So there are no job records,
+//! and the keys of a table file are in memory for as long as its job lasts.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::VerifyReport;
+use slmdb_engine::background::workers::spawn_scoped;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::space::allowance::Grant;
+use slmdb_env::{Env, Error, Result};
+use slmdb_manifest::FileRecord;
+use slmdb_order::{Direction, KeyOrder};
+use slmdb_pmem::Claim;
+use slmdb_pmem::pool::ImageBinding;
+use slmdb_structures::fast_fair::SegmentSize;
+use slmdb_structures::memory_tree::{BulkPart, Decision, Found, MemoryTree, Place, Settings, SystemMemory};
+use slmdb_structures::{EntryKind, KeyLengths};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::{Mutex, thread};
+use slmdb_table::KeySection;
+
+use super::key_index::{Flush, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry};
+
+/// See the module.
+pub(crate) struct MemoryIndex {
+    tree: MemoryTree,
+    /// The long keys that it was loaded with.
+    loaded: Mutex<KeyLengths>,
+}
+
+/// A table file on its way into the index.
+#[derive(Debug)]
+pub(crate) struct MemoryJob {
+    file: u32,
+    /// Its keys, concatenated.
+    keys: Vec<u8>,
+    entries: Vec<NewEntry>,
+    /// How many entries of other files have been replaced already, or pointed to this one.
+    replaced: BTreeMap<u32, u64>,
+}
+
+/// The newest entry of a key in a table file.
+#[derive(Debug)]
+struct NewEntry {
+    /// Where the key ends.
+    key_end: usize,
+    sequence: u64,
+    kind: EntryKind,
+    place: slmdb_table::Place,
+}
+
+impl MemoryJob {
+    fn new(file: u32) -> MemoryJob {
+        MemoryJob { file, keys: Vec::new(), entries: Vec::new(), replaced: BTreeMap::new() }
+    }
+
+    fn take(&mut self, keys: &KeySection) -> Result<()> {
+        self.entries.reserve_exact(keys.len() as usize);
+        for entry in keys.newest_entries() {
+            let entry = entry?;
+            self.keys.extend_from_slice(entry.key);
+            let (key_end, sequence, kind, place) = (self.keys.len(), entry.sequence, entry.kind, entry.place);
+            self.entries.push(NewEntry { key_end, sequence, kind, place });
+        }
+        Ok(())
+    }
+
+    /// Its entries with their keys.
+    fn entries(&self) -> impl Iterator<Item = (&[u8], &NewEntry)> {
+        let mut start = 0;
+        self.entries.iter().map(move |entry| (&self.keys[std::mem::replace(&mut start, entry.key_end)..entry.key_end], entry))
+    }
+}
+
+/// The job of this index that a job is.
+fn own(job: &mut IndexJob) -> Result<&mut MemoryJob> {
+    match job {
+        IndexJob::Memory(job) => Ok(job),
+        IndexJob::Pool(_) => Err(Error::invalid("a job of an index in a pool")),
+    }
+}
+
+impl MemoryIndex {
+    /// An empty index.
+    pub(crate) fn new() -> Result<MemoryIndex> {
+        let tree = MemoryTree::new(Arc::new(SystemMemory), Settings::default())?;
+        Ok(MemoryIndex { tree, loaded: Mutex::default() })
+    }
+
+    /// Under the guard that it was found under.
+    #[inline]
+    fn location(&self, found: Found) -> Location {
+        let Place { slot, offset, length_bytes } = found.place;
+        let place = slmdb_table::Place { offset, length: length_bytes };
+        Location { file: self.tree.files().file(slot), place, sequence: found.sequence }
+    }
+}
+
+/// What the index has of an entry in the file of this slot.
+fn found(slot: u32, place: slmdb_table::Place, sequence: u64) -> Found {
+    Found { place: Place { slot, offset: place.offset, length_bytes: place.length }, sequence }
+}
+
+impl KeyIndex for MemoryIndex {
+    fn order(&self) -> &KeyOrder {
+        &KeyOrder::Bytewise
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Option<Location>> {
+        let guard = epoch::pin();
+        Ok(self.tree.get(key, &guard).map(|found| self.location(found)))
+    }
+
+    fn get_each(&self, keys: &[&[u8]], found: &mut dyn FnMut(Option<Location>)) -> Result<()> {
+        let guard = epoch::pin();
+        self.tree.get_each(keys, &guard, |_, entry| {
+            found(entry.map(|entry| self.location(entry)));
+            Ok(())
+        })
+    }
+
+    fn read(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        at_least: usize,
+        moment: u64,
+        into: &mut IndexRead,
+    ) -> Result<()> {
+        into.clear();
+        let mut read = std::mem::take(&mut into.range);
+        let guard = epoch::pin();
+        self.tree.read(from, direction, at_least, &guard, &mut read);
+        into.entries.reserve(read.len());
+        into.entries_read = read.len();
+        for (key, found) in read.iter().filter(|(_, found)| found.sequence <= moment) {
+            into.add(key, self.location(found));
+        }
+        into.next = read.next().map(|bound| bound.map(<[u8]>::to_vec));
+        into.range = read;
+        Ok(())
+    }
+
+    fn sample(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Vec<IndexSample>> {
+        let guard = epoch::pin();
+        let samples = self.tree.sample(range, &guard).into_iter();
+        let located = samples.map(|sample| {
+            let location = self.location(Found { place: sample.place, sequence: 0 });
+            IndexSample { key_bytes: sample.key_bytes, location, weight: sample.weight }
+        });
+        Ok(located.collect())
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(self.tree.count(&epoch::pin()))
+    }
+
+    fn height(&self) -> Result<u32> {
+        Ok(self.tree.height(&epoch::pin()))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.tree.memory_bytes()
+    }
+
+    fn fast_tier_bytes(&self) -> (u64, u64) {
+        (self.tree.memory_bytes(), 0)
+    }
+
+    fn begin_flush(&self, flush: Flush) -> Result<IndexJob> {
+        Ok(IndexJob::Memory(MemoryJob::new(flush.file)))
+    }
+
+    fn flush_is_durable(&self, job: &mut IndexJob, keys: &KeySection) -> Result<()> {
+        own(job)?.take(keys)
+    }
+
+    fn output_is_durable(&self, file: u32, keys: &KeySection, _claim: Claim) -> Result<IndexJob> {
+        let mut job = MemoryJob::new(file);
+        job.take(keys)?;
+        Ok(IndexJob::Memory(job))
+    }
+
+    fn give_up(&self, _job: IndexJob) -> Result<()> {
+        Ok(())
+    }
+
+    /// LOCKS: snapshots
+    fn insert(&self, job: &mut IndexJob, note: &dyn Fn(&[u8], Location, u64)) -> Result<BTreeMap<u32, i64>> {
+        let job = own(job)?;
+        let slot = self.tree.files().slot(job.file)?;
+        let mut replaced = std::mem::take(&mut job.replaced);
+        let (keys, entries): (Vec<&[u8]>, Vec<&NewEntry>) = job.entries().unzip();
+        let inserted = self.tree.update_sorted(
+            &keys,
+            |index, current| {
+                let entry = entries[index];
+                if let Some(current) = current {
+                    let current = self.location(current);
+                    // One version in two files: a compaction has copied it. The file with the larger number has it
+                    // (INV-17).
+                    if (current.sequence, current.file) >= (entry.sequence, job.file) {
+                        return Ok(Decision::Keep);
+                    }
+                    note(keys[index], current, entry.sequence);
+                }
+                Ok(match entry.kind {
+                    EntryKind::Put => Decision::Put(found(slot, entry.place, entry.sequence)),
+                    EntryKind::Delete => Decision::Remove,
+                })
+            },
+            |_, before| {
+                if let Some(before) = before {
+                    *replaced.entry(self.location(before).file).or_insert(0) += 1;
+                }
+            },
+        );
+        job.replaced = replaced;
+        inserted?;
+        Ok(job.replaced.iter().map(|(&file, &count)| (file, -(count as i64))).collect())
+    }
+
+    fn repoint(&self, job: &mut IndexJob) -> Result<BTreeMap<u32, u64>> {
+        let job = own(job)?;
+        let slot = self.tree.files().slot(job.file)?;
+        let mut moved = std::mem::take(&mut job.replaced);
+        let puts = || job.entries().filter(|(_, entry)| entry.kind == EntryKind::Put);
+        let (keys, entries): (Vec<&[u8]>, Vec<&NewEntry>) = puts().unzip();
+        // This thread alone changes the index.
+        let mut current = Vec::with_capacity(keys.len());
+        self.tree.get_each(&keys, &epoch::pin(), |_, found| {
+            current.push(found);
+            Ok(())
+        })?;
+        let mut movable = Vec::new();
+        for (index, (entry, current)) in entries.iter().zip(current).enumerate() {
+            let Some(current) = current else { continue };
+            let from = self.location(current);
+            // One version in two outputs: an earlier compaction was given up on the way. The later output has it
+            // (INV-17).
+            if from.sequence == entry.sequence && from.file < job.file {
+                let to = found(slot, entry.place, entry.sequence).place;
+                movable.push((keys[index], current.place, to, from.file));
+            }
+        }
+        let keys: Vec<&[u8]> = movable.iter().map(|(key, ..)| *key).collect();
+        let places = |index: usize| (movable[index].1, movable[index].2);
+        let repointed = self.tree.repoint(&keys, places, |index| *moved.entry(movable[index].3).or_insert(0) += 1);
+        job.replaced = moved;
+        repointed?;
+        Ok(job.replaced.clone())
+    }
+
+    fn end(&self, _job: IndexJob) -> Result<()> {
+        Ok(())
+    }
+
+    fn forget(&self, files: &[u32]) {
+        files.iter().for_each(|&file| self.tree.files().forget(file));
+    }
+
+    fn lingers(&self, _file: u32) -> bool {
+        false
+    }
+
+    fn awaits_readers(&self) -> bool {
+        false
+    }
+
+    fn returned_by_readers(&self) -> u64 {
+        0
+    }
+
+    fn reserve(&self, _grant: &Grant, _indexed: KeyLengths, _kept_back_bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sizes_of_files(&self) -> BTreeMap<u32, SegmentSize> {
+        BTreeMap::new()
+    }
+
+    fn key_lengths(&self, _is_there: &dyn Fn(u32) -> bool) -> KeyLengths {
+        *self.loaded.lock()
+    }
+
+    fn left_jobs(&self, _is_committed: &dyn Fn(u32) -> bool) -> Result<Vec<LeftJob>> {
+        Ok(Vec::new())
+    }
+
+    fn free_all_but(&self, _is_there: &dyn Fn(u32) -> bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn load(
+        &self,
+        bounds: &[Vec<u8>],
+        files: &[(u32, u64)],
+        fill: &(dyn Fn(usize, LoadEntry<'_>) -> Result<()> + Sync),
+    ) -> Result<()> {
+        let slots: Vec<u32> = files.iter().map(|&(file, _)| self.tree.files().slot(file)).collect::<Result<_>>()?;
+        let fill_part = |number: usize| -> Result<(BulkPart, Totals)> {
+            let (mut part, mut totals) = (self.tree.bulk_part(), Totals::default());
+            fill(number, &mut |key: &[u8], sequence, place: slmdb_table::Place, file: usize| {
+                totals.add(key.len(), None);
+                part.add(key, found(slots[file], place, sequence))
+            })?;
+            Ok((part, totals))
+        };
+        let filled = thread::scope(|scope| {
+            let fill_part = &fill_part;
+            let filling: Vec<_> = (0..=bounds.len())
+                .map(|number| spawn_scoped(scope, move || fill_part(number)))
+                .collect::<Result<_>>()?;
+            let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.collect::<Result<Vec<_>>>()
+        })?;
+        let (mut parts, mut lengths) = (Vec::with_capacity(filled.len()), KeyLengths::default());
+        for (part, totals) in filled {
+            lengths.add_all(totals.long_keys());
+            parts.push(part);
+        }
+        *self.loaded.lock() = lengths;
+        self.tree.finish_bulk_load(parts)
+    }
+
+    fn write_image(&self, _env: &dyn Env, _path: &Path, _binding: &ImageBinding) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn verify(&self) -> Vec<Error> {
+        self.tree.verify(&epoch::pin())
+    }
+
+    fn verify_files(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        _keys_of: &dyn Fn(u32) -> Option<u64>,
+        is_stray: &dyn Fn(u32) -> bool,
+        report: &mut VerifyReport,
+    ) {
+        for (file, _) in self.tree.files().files() {
+            if !files.contains_key(&file) && is_stray(file) {
+                let what = format!("the index has a slot for table file {file}, which the MANIFEST does not know");
+                report.findings.push(Error::corruption("index", 0, what));
+            }
+        }
+    }
+}
