@@ -5,7 +5,7 @@
 //! as they can be: of exact length, sorted, with whole keys less what they have in common. A look-up waits for memory once for each
 //! level that is not in the processor's cache, and needs no other memory to know that a key is the right one.
 //!
-//! Read it in this order: `node` (the layout), `search`, `place`, `keys`, `build`; `slab` and `chunks` (memory), `garbage` (what waits for readers);
+//! Read it in this order: `node` (the layout), `node_keys` and `search`, `place`, `keys`, `build`; `slab` and `chunks` (memory), `garbage` (what waits for readers);
 //! `tree` (look-ups), `read` (ranges); `pending`, `update`, `leaf_change`, `merge` (the one write), `repoint`, `tidy`, `bulk`; `file_slots`,
 //! `estimate`, `verify`, `image`.
 //!
@@ -33,10 +33,14 @@ mod chunks;
 mod estimate;
 mod file_slots;
 mod garbage;
+mod image;
 mod keys;
 mod leaf_change;
 mod merge;
+#[cfg(all(test, loom))]
+mod models;
 mod node;
+mod node_keys;
 mod pending;
 mod place;
 mod read;
@@ -52,6 +56,7 @@ pub use bulk::BulkPart;
 pub use chunks::{CHUNK_ALIGNMENT_BYTES, CHUNK_BYTES, ChunkSource, SystemMemory};
 pub use estimate::Sample;
 pub use file_slots::FileSlots;
+pub use image::{IMAGE_PAGE_BYTES, ImageReader, ImageSize};
 pub use place::{Found, Place};
 pub use read::RangeRead;
 pub use tree::{MAXIMUM_KEY_BYTES, MemoryTree, Settings};

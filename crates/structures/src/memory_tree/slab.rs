@@ -6,6 +6,9 @@
 //!
 //! A run begins with its header. Its free pieces are a list, linked through their first words; those behind `fresh` were never used.
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -66,6 +69,8 @@ pub(super) struct Slab {
     large: BTreeMap<usize, usize>,
     large_bytes: usize,
     live_bytes: usize,
+    /// So many free bytes were left when nodes were moved last, or it was not worth it.
+    tidied_free_bytes: usize,
 }
 
 /// The length of the piece that so many bytes get.
@@ -96,6 +101,7 @@ impl Slab {
             large: BTreeMap::new(),
             large_bytes: 0,
             live_bytes: 0,
+            tidied_free_bytes: 0,
         }
     }
 
@@ -253,10 +259,13 @@ impl Slab {
         piece_bytes(bytes) <= PIECE_BYTES_MAX && self.header(run_of(piece.addr().get())).is_left
     }
 
-    /// Whether more than one of so many parts of the chunks is free, and more than a chunk.
-    pub fn is_untidy(&self, free_part: usize) -> bool {
+    /// Whether more than one of so many parts of the chunks is free, more than a chunk, and clearly more than when it was tidied
+    /// last.
+    pub fn is_untidy(&mut self, free_part: usize) -> bool {
         let free_bytes = self.chunk_bytes() - self.live_bytes;
-        free_bytes > CHUNK_BYTES && free_bytes > self.chunk_bytes() / free_part
+        self.tidied_free_bytes = self.tidied_free_bytes.min(free_bytes);
+        free_bytes > (self.chunk_bytes() / free_part).max(CHUNK_BYTES)
+            && free_bytes - self.tidied_free_bytes > self.chunk_bytes() / (4 * free_part)
     }
 
     /// Chooses runs that are to be left: those that are more than a class needs, and those in high chunks for which there
@@ -295,6 +304,7 @@ impl Slab {
 
     /// Ends what [`Slab::choose_runs_to_leave`] began: what still lies in those runs may stay.
     pub fn leave_no_more(&mut self) {
+        self.tidied_free_bytes = self.chunk_bytes() - self.live_bytes;
         for class in 0..CLASSES {
             for run in self.runs[class].clone() {
                 let header = self.header(run);
@@ -331,51 +341,4 @@ fn pointer(address: usize) -> *mut u8 {
 #[cold]
 fn no_memory() -> Error {
     Error::io("allocate", Path::new("index"), std::io::ErrorKind::OutOfMemory.into())
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::super::chunks::SystemMemory;
-    use super::*;
-
-    #[test]
-    fn pieces_have_room_and_their_classes_are_in_order() {
-        for bytes in 1..=3 * PIECE_BYTES_MAX {
-            let piece = piece_bytes(bytes);
-            assert!(piece >= bytes && piece.is_multiple_of(FINE_BYTES));
-            if piece <= PIECE_BYTES_MAX {
-                assert_eq!(class_bytes(class(piece)), piece);
-            }
-        }
-    }
-
-    #[test]
-    fn all_memory_goes_back_and_is_used_again() {
-        let mut slab = Slab::new(Arc::new(SystemMemory));
-        for _ in 0..3 {
-            let mut taken = Vec::new();
-            for number in 0..20_000_usize {
-                let bytes = 1 + number * 7919 % 5000 + if number % 1000 == 0 { 40_000 } else { 0 };
-                let piece = slab.take(bytes).unwrap();
-                // SAFETY: the piece has so many bytes.
-                unsafe { piece.write_bytes(number as u8, bytes) };
-                taken.push((piece, bytes, number as u8));
-            }
-            assert!(slab.chunk_bytes() < slab.live_bytes() * 11 / 10, "{slab:?}");
-            for (piece, bytes, fill) in taken.into_iter().step_by(2).chain([]) {
-                // SAFETY: as it was written, and not given back yet.
-                unsafe {
-                    assert!((0..bytes).all(|at| piece.add(at).read() == fill), "a piece overlaps another");
-                    slab.give_back(piece, bytes);
-                }
-            }
-            let live = slab.live_bytes();
-            assert!(live > 0);
-            slab = Slab::new(Arc::new(SystemMemory));
-        }
-        let pieces: Vec<_> = (0..5000).map(|_| slab.take(700).unwrap()).collect();
-        // SAFETY: each was taken once.
-        pieces.into_iter().for_each(|piece| unsafe { slab.give_back(piece, 700) });
-        assert_eq!((slab.chunk_bytes(), slab.live_bytes()), (0, 0));
-    }
 }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{
+    self,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::time::Duration;
 
 use slmdb_env::Result;
@@ -86,7 +89,7 @@ pub struct MemoryTree {
     pub(super) writer: Mutex<Writer>,
     pub(super) settings: Settings,
     /// As the writer has left it.
-    memory_bytes: AtomicU64,
+    memory_bytes: atomic::AtomicU64,
 }
 
 /// What the writer has.
@@ -109,7 +112,7 @@ impl MemoryTree {
             root: AtomicU64::new(root.0),
             files: FileSlots::new(),
             settings: settings.within_bounds(),
-            memory_bytes: AtomicU64::new(0),
+            memory_bytes: atomic::AtomicU64::new(0),
             writer: Mutex::new(writer),
         };
         tree.note_memory(&tree.writer.lock());
@@ -154,7 +157,10 @@ impl MemoryTree {
         let mut node = self.root(guard);
         while node.level() > 0 {
             let index = node.child_of(key);
-            node.reference(index).prefetch();
+            // (What lies higher is in the processor's cache.)
+            if node.level() <= 2 {
+                node.reference(index).prefetch();
+            }
             node = node.child(index);
         }
         node

@@ -1,5 +1,7 @@
 //! The tree for plain memory, through its public interface.
 
+mod image;
+mod lack;
 mod model;
 mod stress;
 

@@ -33,7 +33,9 @@ fn check_reads(tree: &MemoryTree, steady: &BTreeSet<[u8; 12]>, least: u64, numbe
     let found = tree.get(&from, &guard).expect("a key that stays is missing");
     let round = u64::from(found.place.offset);
     assert!(round >= least && found.place == of_round(round), "an older place, or a torn one");
-    assert!(found.sequence == 0 || found.sequence == round, "the number of another place");
+    // A place that was moved keeps the number from the round before.
+    let numbers = if round.is_multiple_of(5) { [round, round - 1] } else { [round, round] };
+    assert!(found.sequence == 0 || numbers.contains(&found.sequence), "the number of another place");
     for direction in [Direction::Forward, Direction::Backward] {
         tree.read(Bound::Included(&from), direction, 40, &guard, read);
         let is_ascending = |one: &[u8], next: &[u8]| one < next;
@@ -163,7 +165,7 @@ fn memory_goes_back_when_most_keys_have_gone() {
         let tree = tree(settings);
         let mut random = Random::new(3);
         // In the order of hashes, so that leaves next to each other lie apart.
-        let mut keys: Vec<[u8; 40]> = (0..600_000_u64)
+        let mut keys: Vec<[u8; 40]> = (0..1_500_000_u64)
             .map(|number| {
                 let mut key = [b'-'; 40];
                 key[..12].copy_from_slice(&self::key(number));
@@ -171,7 +173,7 @@ fn memory_goes_back_when_most_keys_have_gone() {
                 key
             })
             .collect();
-        for batch in keys.chunks_mut(100_000) {
+        for batch in keys.chunks_mut(250_000) {
             batch.sort_unstable();
             let decide = |_: usize, _| Ok(Decision::Put(Found { place: of_round(1), sequence: 1 }));
             tree.update_sorted(batch, decide, |_, _| {}).unwrap();
@@ -185,7 +187,7 @@ fn memory_goes_back_when_most_keys_have_gone() {
         };
         let mut stays = kept.iter().peekable();
         let gone: Vec<[u8; 40]> = keys.into_iter().filter(|key| stays.next_if(|kept| *kept == key).is_none()).collect();
-        for batch in gone.chunks(60_000) {
+        for batch in gone.chunks(150_000) {
             tree.update_sorted(batch, |_, _| Ok(Decision::Remove), |_, _| {}).unwrap();
         }
         assert!(tree.verify(&epoch::pin()).is_empty());
@@ -199,7 +201,7 @@ fn memory_goes_back_when_most_keys_have_gone() {
             "random {is_random}: {full_bytes} bytes, then {bytes}, {live_bytes} live, {} at best",
             dense.live_bytes()
         );
-        assert!(bytes * 4 <= live_bytes * 5 + (2 << 22), "{bytes} bytes for {live_bytes}");
+        assert!(bytes <= live_bytes * 5 / 4 + (2 << 20), "{bytes} bytes for {live_bytes}");
         assert!(live_bytes * 2 <= dense.live_bytes() * 3, "{live_bytes} bytes, {} at best", dense.live_bytes());
     }
 }
