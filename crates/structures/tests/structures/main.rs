@@ -8,6 +8,7 @@ mod hooked;
 mod hybrid_tree;
 mod list;
 mod log;
+mod memory_tree;
 mod memtable;
 mod reads;
 mod sampling;
