@@ -127,9 +127,9 @@ pub(crate) trait KeyIndex: Send + Sync {
         fill: &(dyn Fn(usize, LoadEntry<'_>) -> Result<()> + Sync),
     ) -> Result<()>;
 
-    /// Leaves an image for the next opening in a file, bound to what it belongs to. Returns its length in bytes; `None`: this index leaves
-    /// none.
-    fn write_image(&self, env: &dyn Env, path: &Path, binding: &ImageBinding) -> Result<Option<u64>>;
+    /// Leaves an image for the next opening in a file, bound to its store and what it belongs to. Returns its length in bytes. The index is not used
+    /// any more.
+    fn write_image(&self, env: &dyn Env, path: &Path, uuid: [u8; 16], binding: &ImageBinding) -> Result<u64>;
 
     /// What is wrong with its structure.
     fn verify(&self) -> Vec<Error>;

@@ -7,8 +7,8 @@ pub(crate) mod key_index;
 
 use std::sync::Arc;
 
-use slmdb_engine::files::location::Location;
 use slmdb_engine::directory::pool_binding;
+use slmdb_engine::files::location::Location;
 use slmdb_engine::lock_order;
 use slmdb_engine::read::snapshots;
 use slmdb_engine::{DramIndex, Options};

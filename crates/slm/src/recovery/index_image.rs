@@ -9,6 +9,7 @@
 //! store over removes it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Options;
@@ -22,6 +23,7 @@ use slmdb_pmem::pool::ImageBinding;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::index::in_memory::MemoryIndex;
 use crate::index::{OpenIndex, has_memory_tree, in_pool};
 use crate::recovery::index_checkpoint::IndexCheckpointer;
 
@@ -49,10 +51,14 @@ fn binding(state: &StoreState) -> ImageBinding {
 pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenIndex> {
     let path = names::index_image(directory);
     state.closed_at_sequence?;
-    if has_memory_tree(options) || !options.env.exists(&path).is_ok_and(|exists| exists) {
+    if !options.env.exists(&path).is_ok_and(|exists| exists) {
         return None;
     }
     let open = || -> Result<_> {
+        if has_memory_tree(options) {
+            let index = MemoryIndex::of_image(options, &path, state, &binding(state))?;
+            return Ok(Some(OpenIndex::new(Arc::new(pool_binding::in_memory(options, state)?), index)));
+        }
         let Some(pool) = pool_binding::image(options, state, &path, &binding(state))? else { return Ok(None) };
         in_pool::open::of_pool(pool, options).map(Some)
     };
@@ -84,10 +90,10 @@ impl IndexCheckpointer {
     /// LOCKS: catalog; indexing
     fn write_image(&self) -> Result<bool> {
         let (options, path) = (&self.store.context.options, names::index_image(&self.store.context.directory));
-        let (live_keys, binding) = {
+        let (live_keys, uuid, binding) = {
             let catalog = self.store.catalog.lock();
             let state = catalog.state();
-            (state.files.values().map(|file| file.live_keys).sum::<u64>(), binding(state))
+            (state.files.values().map(|file| file.live_keys).sum::<u64>(), state.uuid, binding(state))
         };
         if live_keys < options.index_image_keys_min
             || *self.state.index.indexing.lock()
@@ -96,9 +102,8 @@ impl IndexCheckpointer {
             return Ok(false);
         }
         let span = info_span!("write_index_image", keys = live_keys, ms = Empty);
-        match timed(&*options.env, span, || self.state.index.keys.write_image(&*options.env, &path, &binding)) {
-            Ok(None) => Ok(false),
-            Ok(Some(bytes)) => {
+        match timed(&*options.env, span, || self.state.index.keys.write_image(&*options.env, &path, uuid, &binding)) {
+            Ok(bytes) => {
                 self.store.context.counted.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
                 Ok(true)
             }

@@ -12,8 +12,8 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::AnyMedium;
 
 use crate::KIND;
-use crate::index::{in_plain_memory, in_pool};
 use crate::index::key_index::KeyIndex;
+use crate::index::{in_plain_memory, in_pool};
 use crate::manifest_section::Section;
 use crate::recovery::index_checkpoint::NewCheckpoint;
 use crate::recovery::rebuild::Rebuilt;

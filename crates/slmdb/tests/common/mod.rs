@@ -113,6 +113,11 @@ pub fn with_a_larger_level_zero(options: Options) -> Options {
     options
 }
 
+/// The same options, where SLM-DB's index is in the pool on `Dram`, too, which then can be full.
+pub fn with_index_in_pool(options: Options) -> Options {
+    options.advanced(|advanced| advanced.dram_index(slmdb::DramIndex::FastFair))
+}
+
 /// Whether this run is about TLSM.
 pub fn is_tlsm() -> bool {
     engine() == EngineName::Tlsm

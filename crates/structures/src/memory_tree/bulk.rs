@@ -23,6 +23,7 @@ pub struct BulkPart {
     leaves: Vec<Child>,
     first: Option<Vec<u8>>,
     last: Vec<u8>,
+    longest_key_bytes: usize,
 }
 
 impl MemoryTree {
@@ -37,6 +38,7 @@ impl MemoryTree {
             leaves: Vec::new(),
             first: None,
             last: Vec::new(),
+            longest_key_bytes: 0,
         }
     }
 
@@ -106,7 +108,13 @@ impl BulkPart {
         self.first.get_or_insert_with(|| key.to_vec());
         self.last.clear();
         self.last.extend_from_slice(key);
+        self.longest_key_bytes = self.longest_key_bytes.max(key.len());
         Ok(())
+    }
+
+    /// The length of the longest key that was added, in bytes.
+    pub fn longest_key_bytes(&self) -> usize {
+        self.longest_key_bytes
     }
 
     fn finish_leaf(&mut self) -> Result<()> {

@@ -165,7 +165,8 @@ impl KeyIndex for PoolIndex {
 
     fn fast_tier_bytes(&self) -> (u64, u64) {
         let extents = self.pool.extents();
-        let taken_by = |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum();
+        let taken_by =
+            |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum();
         (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment))
     }
 
@@ -278,8 +279,9 @@ impl KeyIndex for PoolIndex {
         load::load(&self.pool, &self.tree, bounds, files, fill)
     }
 
-    fn write_image(&self, env: &dyn Env, path: &Path, binding: &ImageBinding) -> Result<Option<u64>> {
-        self.pool.write_image(env, path, binding).map(Some)
+    fn write_image(&self, env: &dyn Env, path: &Path, _uuid: [u8; 16], binding: &ImageBinding) -> Result<u64> {
+        // (The pool has the store's identity itself.)
+        self.pool.write_image(env, path, binding)
     }
 
     fn verify(&self) -> Vec<Error> {

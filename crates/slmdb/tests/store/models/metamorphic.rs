@@ -9,7 +9,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, wait_until};
-use slmdb::{CompactionOptions, CompactionPolicy, Compression, Db, MapTables, Options, Range, Snapshot, WriteBatch};
+use slmdb::{
+    CompactionOptions, CompactionPolicy, Compression, Db, DramIndex, MapTables, Options, Range, Snapshot, WriteBatch,
+};
 use slmdb_testkit::MemoryEnv;
 
 /// How many steps a run has.
@@ -81,6 +83,7 @@ fn options(random: &mut Random, seed: u64) -> Options {
         .compression(one_of(random, &[Compression::None, Compression::Lz4]))
         .open_tables_max(1 + random.below(4) as usize)
         .advanced(|advanced| advanced.map_tables(if random.one_in(2) { MapTables::Auto } else { MapTables::Never }))
+        .advanced(|advanced| advanced.dram_index(one_of(random, &[DramIndex::MemoryTree, DramIndex::FastFair])))
         .advanced(|advanced| advanced.node_bytes(if seed.is_multiple_of(2) { 256 } else { 512 }))
         .advanced(|advanced| advanced.checkpoint_entries(one_of(random, &[20, 200, 2000])))
         .pool_initial_bytes(2 << 20)

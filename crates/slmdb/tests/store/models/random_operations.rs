@@ -1,7 +1,7 @@
 //! Random operations with random options against a `BTreeMap`, on every medium, with reopening in between.
 
 use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, write_batch};
-use slmdb::{Compression, Db, MapTables, Options};
+use slmdb::{Compression, Db, DramIndex, MapTables, Options};
 
 /// Keys that have given other stores trouble.
 fn key(random: &mut Random) -> Vec<u8> {
@@ -37,6 +37,10 @@ fn random_options(home: &Home, random: &mut Random) -> Options {
         .block_bytes([64, 512, 4096][random.below(3) as usize])
         .advanced(|advanced| advanced.restart_interval([1, 3, 16][random.below(3) as usize]))
         .compression(Compression::BUILT_IN[random.below(Compression::BUILT_IN.len() as u64) as usize])
+        .advanced(|advanced| {
+            advanced.dram_index([DramIndex::MemoryTree, DramIndex::FastFair][random.below(2) as usize])
+        })
+        .advanced(|advanced| advanced.index_image_keys_min([1, u64::MAX][random.below(2) as usize]))
         .advanced(|advanced| advanced.node_bytes([256, 512, 1024][random.below(3) as usize]))
         .open_tables_max([1, 3, 500][random.below(3) as usize])
         .advanced(|advanced| advanced.map_tables([MapTables::Auto, MapTables::Never][random.below(2) as usize]))

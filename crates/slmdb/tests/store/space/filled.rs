@@ -122,6 +122,10 @@ impl Machine {
             .pool_initial_bytes(1 << 19)
             .pool_growth_bytes(1 << 16)
             .pool_maximum_bytes(pool_maximum_bytes);
+        let options = match self.filling {
+            Filling::PoolOnDram => crate::common::with_index_in_pool(options),
+            _ => options,
+        };
         match &self.place {
             Place::Files(home) => home.on(options).open(home.store()),
             Place::Memory(env) => {
@@ -369,6 +373,7 @@ mod slm {
         let home = Home::new(On::Dram);
         let options =
             home.options().pool_initial_bytes(1 << 20).pool_maximum_bytes(32 << 20).compaction(no_compaction());
+        let options = crate::common::with_index_in_pool(options);
         let db = options.open(home.store()).unwrap();
         let (mut count, mut refused) = (800_000, 0);
         loop {

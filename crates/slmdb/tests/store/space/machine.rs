@@ -56,6 +56,7 @@ impl Machine {
             .pool_initial_bytes(pool_bytes.max(1 << 19))
             .pool_growth_bytes(1 << 16)
             .pool_maximum_bytes(if pool_is_scarce { self.limit_bytes } else { PLENTY_BYTES });
+        let options = if pool_is_scarce { crate::common::with_index_in_pool(options) } else { options };
         if let Some(home) = &self.home {
             return home.on(options);
         }

@@ -2,15 +2,17 @@
 //! outlives the process: an opening makes it from the table files ([`rebuild`](crate::recovery::rebuild)). So there are no job records,
 //! and the keys of a table file are in memory for as long as its job lasts.
 
+pub(crate) mod image;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use slmdb_engine::VerifyReport;
 use slmdb_engine::background::workers::spawn_scoped;
-use slmdb_engine::batch::Totals;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::space::allowance::Grant;
 use slmdb_env::{Env, Error, Result};
@@ -22,7 +24,8 @@ use slmdb_structures::fast_fair::SegmentSize;
 use slmdb_structures::memory_tree::{BulkPart, Decision, Found, MemoryTree, Place, Settings, SystemMemory};
 use slmdb_structures::{EntryKind, KeyLengths};
 use slmdb_sync::epoch;
-use slmdb_sync::scheduled::{Mutex, thread};
+use slmdb_sync::scheduled::atomic::AtomicU64;
+use slmdb_sync::scheduled::thread;
 use slmdb_table::KeySection;
 
 use super::key_index::{Flush, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry};
@@ -30,8 +33,8 @@ use super::key_index::{Flush, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJo
 /// See the module.
 pub(crate) struct MemoryIndex {
     tree: MemoryTree,
-    /// The long keys that it was loaded with.
-    loaded: Mutex<KeyLengths>,
+    /// The length of the longest key that it was loaded with.
+    longest_loaded_bytes: AtomicU64,
 }
 
 /// A table file on its way into the index.
@@ -74,7 +77,9 @@ impl MemoryJob {
     /// Its entries with their keys.
     fn entries(&self) -> impl Iterator<Item = (&[u8], &NewEntry)> {
         let mut start = 0;
-        self.entries.iter().map(move |entry| (&self.keys[std::mem::replace(&mut start, entry.key_end)..entry.key_end], entry))
+        self.entries
+            .iter()
+            .map(move |entry| (&self.keys[std::mem::replace(&mut start, entry.key_end)..entry.key_end], entry))
     }
 }
 
@@ -90,7 +95,14 @@ impl MemoryIndex {
     /// An empty index.
     pub(crate) fn new() -> Result<MemoryIndex> {
         let tree = MemoryTree::new(Arc::new(SystemMemory), Settings::default())?;
-        Ok(MemoryIndex { tree, loaded: Mutex::default() })
+        Ok(MemoryIndex { tree, longest_loaded_bytes: AtomicU64::new(0) })
+    }
+
+    /// Ends a load, of these parts.
+    fn finish_load(&self, parts: Vec<BulkPart>) -> Result<()> {
+        let longest_bytes = parts.iter().map(BulkPart::longest_key_bytes).max().unwrap_or(0);
+        self.longest_loaded_bytes.store(longest_bytes as u64, Relaxed);
+        self.tree.finish_bulk_load(parts)
     }
 
     /// Under the guard that it was found under.
@@ -287,7 +299,7 @@ impl KeyIndex for MemoryIndex {
     }
 
     fn key_lengths(&self, _is_there: &dyn Fn(u32) -> bool) -> KeyLengths {
-        *self.loaded.lock()
+        KeyLengths { longest_bytes: self.longest_loaded_bytes.load(Relaxed) as u32, long_bytes: 0 }
     }
 
     fn left_jobs(&self, _is_committed: &dyn Fn(u32) -> bool) -> Result<Vec<LeftJob>> {
@@ -305,13 +317,12 @@ impl KeyIndex for MemoryIndex {
         fill: &(dyn Fn(usize, LoadEntry<'_>) -> Result<()> + Sync),
     ) -> Result<()> {
         let slots: Vec<u32> = files.iter().map(|&(file, _)| self.tree.files().slot(file)).collect::<Result<_>>()?;
-        let fill_part = |number: usize| -> Result<(BulkPart, Totals)> {
-            let (mut part, mut totals) = (self.tree.bulk_part(), Totals::default());
+        let fill_part = |number: usize| -> Result<BulkPart> {
+            let mut part = self.tree.bulk_part();
             fill(number, &mut |key: &[u8], sequence, place: slmdb_table::Place, file: usize| {
-                totals.add(key.len(), None);
                 part.add(key, found(slots[file], place, sequence))
             })?;
-            Ok((part, totals))
+            Ok(part)
         };
         let filled = thread::scope(|scope| {
             let fill_part = &fill_part;
@@ -321,17 +332,11 @@ impl KeyIndex for MemoryIndex {
             let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             joined.collect::<Result<Vec<_>>>()
         })?;
-        let (mut parts, mut lengths) = (Vec::with_capacity(filled.len()), KeyLengths::default());
-        for (part, totals) in filled {
-            lengths.add_all(totals.long_keys());
-            parts.push(part);
-        }
-        *self.loaded.lock() = lengths;
-        self.tree.finish_bulk_load(parts)
+        self.finish_load(filled)
     }
 
-    fn write_image(&self, _env: &dyn Env, _path: &Path, _binding: &ImageBinding) -> Result<Option<u64>> {
-        Ok(None)
+    fn write_image(&self, env: &dyn Env, path: &Path, uuid: [u8; 16], binding: &ImageBinding) -> Result<u64> {
+        self.write_pages(env, path, image::seed(uuid, binding))
     }
 
     fn verify(&self) -> Vec<Error> {
