@@ -309,6 +309,10 @@ impl Script {
                         _ => panic!("medium: {value}"),
                     });
                 }
+                "index" => {
+                    assert_eq!(value, "pool");
+                    options = common::with_index_in_pool(options);
+                }
                 "memtable" => options = options.memtable_bytes(bytes(value)),
                 "pool" => options = options.pool_initial_bytes(bytes(value)).pool_maximum_bytes(bytes(value)),
                 "sync" => options = options.sync(is_on),
