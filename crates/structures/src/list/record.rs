@@ -143,10 +143,6 @@ pub(super) fn read<M: Medium>(
     let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let long = |at: usize| u64::from(word(at + 4)) << 32 | u64::from(word(at));
-    if word(12) != VERSION {
-        let what = format!("a list of version {}", word(12));
-        return Err(Error::Unsupported { what, file: Some(pool.path().to_path_buf()) });
-    }
     let (entries, segments) = (word(16), word(56));
     let (smallest_bytes, largest_bytes) = (usize::from(short(64)), usize::from(short(66)));
     let key_bytes = smallest_bytes + largest_bytes;
@@ -165,6 +161,11 @@ pub(super) fn read<M: Medium>(
     let uuid_crc = slmdb_checksum::crc32c(&pool.uuid());
     if last_word(crc_of(&bytes[..shape.filter as usize]) ^ mark(uuid_crc, extent.offset)) != last {
         return Err(wrong("the checksum of a list's header does not match"));
+    }
+    // (Whatever the version: the checksum covers the same, and says whether it is one or damage.)
+    if word(12) != VERSION {
+        let what = format!("a list of version {}", word(12));
+        return Err(Error::Unsupported { what, file: Some(pool.path().to_path_buf()) });
     }
     if header.order != order_word(order) {
         let what = format!("a list whose keys are not in the order {:?}", order.name());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slmdb_env::ErrorKind;
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, ExtentKind, Pool};
+use slmdb_pmem::{Dram, Extent, ExtentKind, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::list::{List, ListWriter, SegmentWriter};
 
@@ -86,16 +86,42 @@ fn the_document_has_the_constants() {
     }
 }
 
+/// Stores a header's words at these places, in bytes from the beginning of a list.
+fn put(pool: &Pool<Dram>, list: Extent, words: &[(u64, u64)]) {
+    words.iter().for_each(|&(at, word)| pool.store(list.offset + at, word).unwrap());
+}
+
+fn refusal(pool: &Arc<Pool<Dram>>, list: Extent) -> ErrorKind {
+    List::open(Arc::clone(pool), list, 5, KeyOrder::Bytewise).unwrap_err().kind()
+}
+
 /// A version that is not known is said to be so, and not called damage.
 #[test]
 fn a_list_of_a_later_version_is_refused() {
     let (pool, list) = small();
     let extent = list.record().extent;
     drop(list);
-    let word = pool.load(extent.offset + 8).unwrap();
-    pool.store(extent.offset + 8, word + (1 << 32)).unwrap();
-    let refused = List::open(Arc::clone(&pool), extent, 5, KeyOrder::Bytewise).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
-    pool.store(extent.offset + 8, word).unwrap();
+    let [first, second] = [0, 8].map(|at| pool.load(extent.offset + at).unwrap());
+    put(&pool, extent, &[(8, second + (1 << 32))]);
+    // The segment table ends before the filter's place.
+    let mark = slmdb_checksum::crc32c(&pool.uuid())
+        ^ ((extent.offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    let check = slmdb_checksum::crc32c(&bytes(&pool, extent.offset + 8, 128 - 8)) ^ mark;
+    put(&pool, extent, &[(0, u64::from(check) << 32 | u64::from(first as u32))]);
+    assert_eq!(refusal(&pool, extent), ErrorKind::Unsupported);
+    put(&pool, extent, &[(8, second), (0, first)]);
     List::open(Arc::clone(&pool), extent, 5, KeyOrder::Bytewise).unwrap();
+}
+
+/// It was called a version that is not known: then nobody looks for damage, and a repair is not offered.
+#[test]
+fn a_damaged_version_word_of_a_list_is_told_as_damage() {
+    let (pool, list) = small();
+    let extent = list.record().extent;
+    drop(list);
+    let second = pool.load(extent.offset + 8).unwrap();
+    for bit in 32..64 {
+        put(&pool, extent, &[(8, second ^ 1 << bit)]);
+        assert_eq!(refusal(&pool, extent), ErrorKind::Corruption, "bit {bit} of the second word");
+    }
 }
