@@ -12,7 +12,7 @@ use crate::reads::range;
 
 /// Merges the table files with keys of a range.
 pub fn compact_range(handle: i64, buffer: &[u8], from_bytes: i32, to_bytes: i32) -> Result<()> {
-    Ok(store(handle)?.compact_range(range(buffer, from_bytes, to_bytes)?)?)
+    Ok(store(handle)?.compact_range::<&[u8]>(range(buffer, from_bytes, to_bytes)?)?)
 }
 
 /// All numbers, one a name.

@@ -98,7 +98,7 @@ pub fn sequence_number(handle: i64) -> Result<i64> {
 
 /// About how much is in a range: keys, bytes of table files, bytes of MemTables, 64 bits each, the highest first.
 pub fn approximate(handle: i64, buffer: &mut [u8], from_bytes: i32, to_bytes: i32) -> Result<()> {
-    let about = store(handle)?.approximate(range(buffer, from_bytes, to_bytes)?)?;
+    let about = store(handle)?.approximate::<&[u8]>(range(buffer, from_bytes, to_bytes)?)?;
     let capacity = buffer.len();
     let place = buffer.first_chunk_mut::<24>().ok_or_else(|| out_of_buffer(24, capacity))?;
     for (place, number) in place.chunks_exact_mut(8).zip([about.keys, about.table_bytes, about.memtable_bytes]) {

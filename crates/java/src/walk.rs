@@ -3,7 +3,7 @@
 //! Each fetch says by itself where it begins; a walk that stands there already goes on without seeking. So whatever several
 //! threads do with one cursor, each gets entries that follow what it named.
 
-use slmdb::Cursor;
+use slmdb::{Cursor, Error};
 
 use crate::failure::Result;
 use crate::packing::ENTRY_HEADER_BYTES;
@@ -52,7 +52,11 @@ impl Walk {
     /// Packs entries into `out`, from the place that `start` and `key` name. How many bytes they take; 0 at the end of the
     /// range. More than `out` has: the first entry takes so many, and nothing was packed.
     pub fn fetch(&mut self, way: i32, start: i32, key: &[u8], out: &mut [u8]) -> Result<usize> {
-        let forward = way == FORWARD;
+        let forward = match (way, start) {
+            (FORWARD, START | AT | PAST) => true,
+            (BACKWARD, START | AT | PAST) => false,
+            _ => return Err(Error::invalid(format!("a cursor can't go the way {way} from {start}")).into()),
+        };
         let stood = self.stands.take();
         if start == PAST && stood.is_some_and(|(way, last)| way == forward && last == key) {
             self.wanted = (self.wanted * 2).min(MOST_ENTRIES);
