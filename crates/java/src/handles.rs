@@ -20,7 +20,7 @@ pub type Handle = u64;
 /// Slots come in segments, each twice as large as the one before. This is the first one's size.
 const FIRST_SEGMENT: usize = 64;
 
-/// How many segments there can be: together they have 2^30 slots.
+/// How many segments there can be: together they have a thousand million slots.
 const SEGMENTS: usize = 24;
 
 /// A slot's last generation: the sign stays free.
@@ -165,7 +165,7 @@ mod tests {
     fn slots_have_places_side_by_side() {
         assert_eq!([0, 63, 64, 191, 192].map(place), [(0, 0), (0, 63), (1, 0), (1, 127), (2, 0)]);
         assert!(place(u32::MAX).0 >= SEGMENTS);
-        assert!(place((1 << 30) - 64).0 < SEGMENTS);
+        assert_eq!([(1 << 30) - 65, (1 << 30) - 64].map(|slot| place(slot).0), [SEGMENTS - 1, SEGMENTS]);
     }
 
     #[test]

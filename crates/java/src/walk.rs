@@ -202,7 +202,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
+        #![proptest_config(ProptestConfig::with_cases(32))]
 
         /// Any fetches on any store give what a map gives.
         #[test]

@@ -1,13 +1,14 @@
 package org.slmdb;
 
+import java.lang.ref.SoftReference;
 import java.nio.ByteBuffer;
 
 /**
  * A thread's direct buffer, through which keys and values cross: no array does, so no call stops the collector.
  *
  * <p>It has 64 KiB. A larger key, value or block makes it grow, up to 1 MiB. What is larger than that gets a buffer that is
- * dropped after the call. Whoever holds a {@code Scratch} in a local variable calls {@link
- * java.lang.ref.Reference#reachabilityFence} after the native call if it reads nothing from it any more.
+ * dropped after the call. A buffer lives as long as its {@code Scratch}: whoever calls a native
+ * function and reads nothing from the {@code Scratch} afterwards calls {@link java.lang.ref.Reference#reachabilityFence}.
  */
 final class Scratch {
   private static final int SMALLEST_BYTES = 64 << 10;
@@ -15,7 +16,8 @@ final class Scratch {
   /** A thread keeps none that is larger. */
   private static final int LARGEST_KEPT_BYTES = 1 << 20;
 
-  private static final ThreadLocal<Scratch> OF_THREAD = ThreadLocal.withInitial(() -> new Scratch(SMALLEST_BYTES));
+  /** Softly, so that a thread that has done with slmdb keeps neither its buffer nor these classes for ever. */
+  private static final ThreadLocal<SoftReference<Scratch>> OF_THREAD = new ThreadLocal<>();
 
   final ByteBuffer buffer;
   final long address;
@@ -29,8 +31,9 @@ final class Scratch {
 
   /** The thread's, with room for so many bytes. */
   static Scratch of(long bytes) {
-    Scratch scratch = OF_THREAD.get();
-    return bytes <= scratch.capacity ? scratch : larger(bytes);
+    SoftReference<Scratch> reference = OF_THREAD.get();
+    Scratch scratch = reference == null ? null : reference.get();
+    return scratch != null && bytes <= scratch.capacity ? scratch : larger(bytes);
   }
 
   private static Scratch larger(long bytes) {
@@ -41,8 +44,12 @@ final class Scratch {
     if (bytes > LARGEST_KEPT_BYTES) {
       return new Scratch((int) bytes);
     }
-    Scratch grown = new Scratch(Math.max(Integer.highestOneBit((int) bytes - 1) << 1, SMALLEST_BYTES));
-    OF_THREAD.set(grown);
+    int capacity = SMALLEST_BYTES;
+    while (capacity < bytes) {
+      capacity *= 2;
+    }
+    Scratch grown = new Scratch(capacity);
+    OF_THREAD.set(new SoftReference<>(grown));
     return grown;
   }
 

@@ -96,8 +96,8 @@ class CareTest {
     }
     try (Stream<Path> files = Files.list(path())) {
       List<Path> tables = files.filter(file -> file.toString().endsWith(".sst")).collect(Collectors.toList());
-      assertEquals(2, tables.size(), tables.toString());
-      Path damaged = tables.stream().max((a, b) -> Long.compare(a.toFile().length(), b.toFile().length())).get();
+      assertEquals(1, tables.size(), tables.toString());
+      Path damaged = tables.get(0);
       byte[] bytes = Files.readAllBytes(damaged);
       bytes[5000] ^= 1;
       Files.write(damaged, bytes);
@@ -112,7 +112,8 @@ class CareTest {
       assertTrue(report.findings().get(0).contains("damage found"));
     }
     RepairReport repaired = Db.repair(path(), new Options());
-    assertEquals(1, repaired.indexKeys());
+    // The other key is in a MemTable.
+    assertEquals(0, repaired.indexKeys());
     assertEquals(1, repaired.losses().size());
     assertFalse(repaired.damage().isEmpty() || repaired.setAside().isEmpty());
     assertFalse(repaired.pool().isPresent() || repaired.leftPool().isPresent());
