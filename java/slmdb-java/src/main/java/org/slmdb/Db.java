@@ -47,7 +47,13 @@ public final class Db extends Reader {
    */
   public static Db open(Path directory, Options options) {
     NativeLibrary.load();
-    return new Db(directory, Native.open(nameOf(directory), options.text()));
+    long handle = Native.open(nameOf(directory), options.text());
+    try {
+      return new Db(directory, handle);
+    } catch (OutOfMemoryError noMemory) {
+      Native.close(handle);
+      throw noMemory;
+    }
   }
 
   /**

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 class ClosingTest {
-  private static final long STRESS_MILLISECONDS = 4000;
+  private static final long STRESS_MILLISECONDS = Long.getLong("slmdb.stress.milliseconds", 4000);
 
   /** Held, so that what is set for it stays. */
   private static final Logger LOGGER = Logger.getLogger("org.slmdb");

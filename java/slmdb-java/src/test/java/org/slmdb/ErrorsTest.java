@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -122,5 +123,50 @@ class ErrorsTest {
     }
     assertTrue(Files.isDirectory(strange));
     assertTrue(Paths.get(strange.toString()).resolve("MANIFEST").toFile().exists());
+  }
+
+  @Test
+  void everyKindOfFailureHasItsException() {
+    Class<?>[] classes = {
+      SlmdbLockedException.class, SlmdbReadOnlyException.class, SlmdbFullException.class, SlmdbCorruptionException.class,
+      SlmdbUnsupportedException.class, SlmdbInvalidException.class, SlmdbIOException.class, SlmdbClosedException.class,
+      SlmdbDefectException.class
+    };
+    for (int kind = 1; kind <= classes.length; kind++) {
+      SlmdbException exception = Native.exception(kind, "message", "path", 17);
+      assertEquals(classes[kind - 1], exception.getClass());
+      assertEquals("message", exception.getMessage());
+    }
+  }
+
+  @Test
+  void numbersThatCantBeAreExceptions() {
+    try (Db db = Db.open(path())) {
+      long handle = db.resource.handle;
+      for (long wrong : new long[] {0, -1, 1, Long.MAX_VALUE, Long.MIN_VALUE, handle + 1, handle + (1L << 32)}) {
+        assertThrows(SlmdbClosedException.class, () -> Native.sync(wrong));
+        assertThrows(SlmdbClosedException.class, () -> Native.get(wrong, 0, 0, 0));
+        Native.close(wrong);
+      }
+      Scratch scratch = Scratch.of(0);
+      for (int wrong : new int[] {-1, scratch.capacity + 1, Integer.MAX_VALUE, Integer.MIN_VALUE}) {
+        assertThrows(
+            SlmdbInvalidException.class, () -> Native.get(handle, scratch.address, scratch.capacity, wrong));
+        assertThrows(
+            SlmdbInvalidException.class, () -> Native.write(handle, scratch.address, scratch.capacity, wrong, 0));
+        assertThrows(
+            SlmdbInvalidException.class,
+            () -> Native.put(handle, scratch.address, scratch.capacity, scratch.capacity, wrong, 0, 0));
+      }
+      for (int noCapacity : new int[] {0, -1, Integer.MIN_VALUE}) {
+        assertThrows(SlmdbInvalidException.class, () -> Native.get(handle, scratch.address, noCapacity, 1));
+      }
+      assertThrows(SlmdbInvalidException.class, () -> Native.get(handle, 0, 1 << 20, 1));
+      assertThrows(
+          SlmdbInvalidException.class, () -> Native.put(handle, scratch.address, scratch.capacity, 1, 1, 7, 0));
+      // What the virtual machine refuses is an exception, too.
+      assertThrows(SlmdbDefectException.class, () -> Native.address(ByteBuffer.allocate(1)));
+      assertThrows(SlmdbDefectException.class, () -> Native.open(null, ""));
+    }
   }
 }
