@@ -23,6 +23,12 @@ fn out_of_buffer(bytes: i32, capacity: usize) -> Failure {
     Error::invalid(format!("{bytes} bytes were announced in a buffer of {capacity}")).into()
 }
 
+/// Two bounds of keys.
+type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// The same, as a store takes them.
+type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// A key and what follows it.
 #[inline]
 pub fn filled_twice(buffer: &[u8], first_bytes: i32, second_bytes: i32) -> Result<(&[u8], &[u8])> {
@@ -31,13 +37,13 @@ pub fn filled_twice(buffer: &[u8], first_bytes: i32, second_bytes: i32) -> Resul
 }
 
 /// Two bounds of keys; a negative length is none.
-fn bounds(buffer: &[u8], from_bytes: i32, to_bytes: i32) -> Result<(Option<&[u8]>, Option<&[u8]>)> {
+fn bounds(buffer: &[u8], from_bytes: i32, to_bytes: i32) -> Result<Bounds<'_>> {
     let (from, to) = filled_twice(buffer, from_bytes.max(0), to_bytes.max(0))?;
     Ok(((from_bytes >= 0).then_some(from), (to_bytes >= 0).then_some(to)))
 }
 
 /// The same, as a store takes them: from the first on, before the second.
-pub fn range(buffer: &[u8], from_bytes: i32, to_bytes: i32) -> Result<(Bound<&[u8]>, Bound<&[u8]>)> {
+pub fn range(buffer: &[u8], from_bytes: i32, to_bytes: i32) -> Result<Range<'_>> {
     let (from, to) = bounds(buffer, from_bytes, to_bytes)?;
     Ok((from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded)))
 }
