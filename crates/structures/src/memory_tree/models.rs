@@ -18,7 +18,7 @@ use super::*;
 struct Followed;
 
 const RUNS_FOLLOWED: usize = 7;
-const BYTES_FOLLOWED: usize = 320;
+const BYTES_FOLLOWED: usize = 800;
 
 fn layout(length_bytes: usize) -> Layout {
     Layout::from_size_align(length_bytes, CHUNK_ALIGNMENT_BYTES).unwrap()

@@ -76,15 +76,15 @@ impl RangeRead {
         };
         // All of one length: no look at what each looks like.
         let (prefix, heads, tails) = (leaf.prefix(), leaf.heads(), leaf.tails());
-        self.keys.reserve((to - from) * (prefix.len() + head + tail));
-        self.entries.reserve(to - from);
-        for index in from..to {
-            self.keys.extend_from_slice(prefix);
-            self.keys.extend_from_slice(&head_bytes(heads[index]));
-            self.keys.extend_from_slice(&tails[index * tail..][..tail]);
+        let (begin, length) = (self.keys.len(), prefix.len() + head + tail);
+        self.keys.resize(begin + (to - from) * length, 0);
+        for (index, key) in (from..to).zip(self.keys[begin..].chunks_exact_mut(length)) {
+            let (start, rest) = key.split_at_mut(prefix.len());
+            start.copy_from_slice(prefix);
+            rest[..head].copy_from_slice(&head_bytes(heads[index]));
+            rest[head..].copy_from_slice(&tails[index * tail..][..tail]);
         }
-        let length = prefix.len() + head + tail;
-        let mut end = self.entries.last().map_or(0, |last| last.0);
+        let mut end = begin;
         self.entries.extend((from..to).map(|index| {
             end += length;
             (end, leaf.found(index))

@@ -75,11 +75,14 @@ pub(super) struct Slab {
 
 /// The length of the piece that so many bytes get.
 fn piece_bytes(bytes: usize) -> usize {
-    match bytes {
-        ..=FINE_BYTES_MAX => bytes.max(1).next_multiple_of(FINE_BYTES),
-        ..=PIECE_BYTES_MAX => bytes.next_multiple_of(COARSE_BYTES),
-        _ => bytes.next_multiple_of(LARGE_STEP_BYTES),
-    }
+    let step_bytes = if bytes <= FINE_BYTES_MAX {
+        FINE_BYTES
+    } else if bytes <= PIECE_BYTES_MAX {
+        COARSE_BYTES
+    } else {
+        LARGE_STEP_BYTES
+    };
+    bytes.max(1).next_multiple_of(step_bytes)
 }
 
 fn class(piece_bytes: usize) -> usize {

@@ -26,7 +26,8 @@ impl MemoryTree {
         for _ in 0..2 {
             let is_worth_it = writer.slab.choose_runs_to_leave(FREE_PART);
             let moved = if is_worth_it { self.move_all(writer) } else { Ok(()) };
-            writer.end_turn(&self.settings);
+            // What was moved holds its runs until readers have gone.
+            writer.garbage.wait(&mut writer.slab, 0, self.settings.readers_patience);
             writer.slab.leave_no_more();
             moved?;
         }

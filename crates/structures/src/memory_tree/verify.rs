@@ -89,3 +89,46 @@ impl Check<'_> {
         self.expect(padding.all(|head| *head == i32::MAX), "heads are not filled up");
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use slmdb_sync::epoch;
+
+    use super::super::{Decision, Found, Settings, SystemMemory};
+    use super::*;
+
+    /// An index of several levels, one word of which is then changed.
+    fn findings(change: impl FnOnce(Node<'_>)) -> Vec<Error> {
+        let settings = Settings { leaf_keys: 4, inner_children: 4, ..Settings::default() };
+        let tree = MemoryTree::new(Arc::new(SystemMemory), settings).unwrap();
+        let slot = tree.files().slot(1).unwrap();
+        let keys: Vec<[u8; 2]> = (0..100_u16).map(u16::to_be_bytes).collect();
+        let found = Found { place: Place { slot, offset: 1, length_bytes: 1 }, sequence: 1 };
+        tree.update_sorted(&keys, |_, _| Ok(Decision::Put(found)), |_, _| {}).unwrap();
+        change(tree.root(&epoch::pin()));
+        tree.verify(&epoch::pin())
+    }
+
+    #[test]
+    fn what_is_wrong_is_found() {
+        assert_eq!(findings(|_| {}).len(), 0);
+        let swapped = findings(|root| {
+            let first = root.reference(0);
+            root.store(0, root.reference(1).0);
+            root.store(1, first.0);
+        });
+        assert!(swapped.iter().any(|error| error.to_string().contains("separators")), "{swapped:?}");
+        let of_another_level = findings(|root| root.store(0, root.child(0).reference(0).0));
+        assert!(of_another_level.iter().any(|error| error.to_string().contains("level")), "{of_another_level:?}");
+        let of_no_file = findings(|root| {
+            let mut leaf = root;
+            while leaf.level() > 0 {
+                leaf = leaf.child(0);
+            }
+            leaf.store(0, 1 << 62);
+        });
+        assert!(of_no_file.iter().any(|error| error.to_string().contains("no file")), "{of_no_file:?}");
+    }
+}

@@ -41,7 +41,7 @@ fn scarce() -> Arc<Scarce> {
 fn long_keys(round: u64) -> Vec<Vec<u8>> {
     let key =
         |number: u64| [format!("{:04}", number * 7).into_bytes(), vec![b'x'; 17_000 + number as usize * 100]].concat();
-    (0..24).filter(|number| (number + round) % 4 != 0).map(key).collect()
+    (0..24).filter(|number| !(number + round).is_multiple_of(4)).map(key).collect()
 }
 
 fn act(round: u64, index: usize) -> Decision {

@@ -1,5 +1,6 @@
 //! The tree for plain memory, through its public interface.
 
+mod estimate;
 mod image;
 mod lack;
 mod model;
@@ -38,9 +39,9 @@ fn tree(settings: Settings) -> MemoryTree {
 
 /// The place of this number: some are wide.
 fn place(number: u64) -> Place {
-    let is_wide = number % 5 == 0;
+    let is_wide = number.is_multiple_of(5);
     let offset = (number as u32 & 0x3fff_ffff) | if is_wide { 3 << 30 } else { 0 };
-    let length_bytes = (number >> 30) as u32 % 65_536 + if number % 7 == 0 { 65_536 } else { 0 };
+    let length_bytes = (number >> 30) as u32 % 65_536 + if number.is_multiple_of(7) { 65_536 } else { 0 };
     Place { slot: number as u32 % 4, offset, length_bytes }
 }
 

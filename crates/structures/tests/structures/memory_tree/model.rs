@@ -8,7 +8,7 @@ use slmdb_order::Direction;
 use slmdb_structures::memory_tree::{Decision, MAXIMUM_KEY_BYTES, MemoryTree, RangeRead, Settings};
 use slmdb_sync::epoch;
 
-use super::{Model, check, found, tiny, tree};
+use super::{Found, Model, check, found, tiny, tree};
 
 /// Keys that are alike in one way or another.
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -168,14 +168,20 @@ proptest! {
         let tree = tree(settings);
         let mut model: Model = entries.iter().map(|(key, (number, sequence))| (key.clone(), found(*number, *sequence))).collect();
         let all: Vec<_> = model.iter().collect();
-        let parts = all.chunks(all.len().div_ceil(parts).max(1)).map(|entries| {
+        let fill = |entries: &[(&Vec<u8>, &Found)]| {
             let mut part = tree.bulk_part();
             entries.iter().for_each(|(key, found)| part.add(key, **found).unwrap());
             let last = entries.last().unwrap();
             assert_eq!(part.add(last.0, *last.1).unwrap_err().kind(), ErrorKind::Invalid);
             part
+        };
+        // Side by side.
+        let parts = std::thread::scope(|scope| {
+            let parts = all.chunks(all.len().div_ceil(parts).max(1)).map(|entries| scope.spawn(|| fill(entries)));
+            let parts: Vec<_> = parts.collect();
+            parts.into_iter().map(|part| part.join().unwrap()).collect()
         });
-        tree.finish_bulk_load(parts.collect()).unwrap();
+        tree.finish_bulk_load(parts).unwrap();
         check(&tree, &model, &epoch::pin());
         apply(&tree, &mut model, &batch, None);
         check(&tree, &model, &epoch::pin());

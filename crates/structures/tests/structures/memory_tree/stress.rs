@@ -24,7 +24,11 @@ fn key(number: u64) -> [u8; 12] {
 
 /// A place that tells its round, and that is wide in every third one.
 fn of_round(round: u64) -> Place {
-    Place { slot: (round % 4) as u32, offset: round as u32, length_bytes: if round % 3 == 0 { 70_000 } else { 7 } }
+    Place {
+        slot: (round % 4) as u32,
+        offset: round as u32,
+        length_bytes: if round.is_multiple_of(3) { 70_000 } else { 7 },
+    }
 }
 
 fn check_reads(tree: &MemoryTree, steady: &BTreeSet<[u8; 12]>, least: u64, number: u64, read: &mut RangeRead) {
