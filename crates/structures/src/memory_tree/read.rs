@@ -70,7 +70,8 @@ impl RangeRead {
     /// Copies entries out of a leaf.
     #[inline(always)]
     fn push_all(&mut self, leaf: Node<'_>, from: usize, to: usize) {
-        let Some((head, tail)) = (from < to).then(|| leaf.fixed_suffix()).flatten() else {
+        let has_bytes = |(head, tail): &(usize, usize)| leaf.prefix().len() + head + tail > 0;
+        let Some((head, tail)) = (from < to).then(|| leaf.fixed_suffix()).flatten().filter(has_bytes) else {
             (from..to).for_each(|index| self.push(leaf, index));
             return;
         };

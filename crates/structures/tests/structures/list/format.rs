@@ -104,8 +104,8 @@ fn a_list_of_a_later_version_is_refused() {
     let [first, second] = [0, 8].map(|at| pool.load(extent.offset + at).unwrap());
     put(&pool, extent, &[(8, second + (1 << 32))]);
     // The segment table ends before the filter's place.
-    let mark = slmdb_checksum::crc32c(&pool.uuid())
-        ^ ((extent.offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    let mark =
+        slmdb_checksum::crc32c(&pool.uuid()) ^ ((extent.offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
     let check = slmdb_checksum::crc32c(&bytes(&pool, extent.offset + 8, 128 - 8)) ^ mark;
     put(&pool, extent, &[(0, u64::from(check) << 32 | u64::from(first as u32))]);
     assert_eq!(refusal(&pool, extent), ErrorKind::Unsupported);

@@ -8,7 +8,7 @@ use slmdb_order::Direction;
 use slmdb_structures::memory_tree::{Decision, MAXIMUM_KEY_BYTES, MemoryTree, RangeRead, Settings};
 use slmdb_sync::epoch;
 
-use super::{Found, Model, check, found, tiny, tree};
+use super::{Found, Model, check, found, read_all, tiny, tree};
 
 /// Keys that are alike in one way or another.
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -237,4 +237,14 @@ fn what_can_not_be_done_is_refused() {
     let model: Model = kept.into_iter().map(|key| (key, found(1, 1))).collect();
     check(&tree, &model, &epoch::pin());
     assert_eq!(tree.get(&[b'a'; MAXIMUM_KEY_BYTES + 1], &epoch::pin()), None);
+}
+
+/// All keys of its leaf have the same length, which is 0.
+#[test]
+fn an_empty_key_alone_is_read() {
+    let tree = tree(tiny());
+    tree.update_sorted(&[b""], |_, _| Ok(Decision::Put(found(1, 1))), |_, _| {}).unwrap();
+    for direction in [Direction::Forward, Direction::Backward] {
+        assert_eq!(read_all(&tree, direction, 1), [(Vec::new(), found(1, 1))]);
+    }
 }
