@@ -103,8 +103,8 @@ impl AdvancedOptions {
         self
     }
 
-    /// A clean close on `Dram` leaves an image of the index if it has at least so many keys: a file as large as the index is in
-    /// memory, some 70 bytes for each key of 20 bytes. The next opening reads it instead of rebuilding the index, and removes it.
+    /// A clean close on `Dram` leaves an image of the index if it has at least so many keys: a file with all of its
+    /// entries, some 40 bytes for each key of 20 bytes. The next opening reads it instead of rebuilding the index, and removes it.
     /// Default: a million keys. With `u64::MAX` there is never one, and a checkpoint is taken instead.
     pub fn index_image_keys_min(mut self, keys: u64) -> AdvancedOptions {
         self.0.index_image_keys_min = keys;
