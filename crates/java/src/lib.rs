@@ -1,12 +1,12 @@
 //! slmdb for Java: the native half of the package `org.slmdb`, whose other half is in `java/`.
 //!
-//! - [`edge`]: the functions that Java calls, and all that is `unsafe`.
-//! - [`handles`]: what Java holds of a store are numbers: the places of objects in a table, with generations.
-//! - [`objects`]: what the numbers stand for, and how they end: a store with all its cursors and snapshots.
-//! - [`reads`], [`writes`], [`walk`]: the calls that are made often.
-//! - [`care`]: those that keep a store.
-//! - [`packing`]: bytes that cross.
-//! - [`failure`]: what can fail, and how it is caught before it reaches Java.
+//! - `edge`: the functions that Java calls, and all that is `unsafe`.
+//! - `handles`: what Java holds of a store are numbers: the places of objects in a table, with generations.
+//! - `objects`: what the numbers stand for, and how they end: a store with all its cursors and snapshots.
+//! - `reads`, `writes`, `walk`: the calls that are made often.
+//! - `care`: those that keep a store.
+//! - `packing`: bytes that cross.
+//! - `failure`: what can fail, and how it is caught before it reaches Java.
 //!
 //! **No Java array crosses.** Each thread of Java has a direct buffer. Java copies the key into it and calls with numbers
 //! alone; the value comes back in the same place. So a call asks nothing of the virtual machine, and never stops its collector.

@@ -18,7 +18,7 @@ fn the_weights_of_a_sample_add_up_to_the_keys_of_a_range() {
     tree.finish_bulk_load(vec![part]).unwrap();
     // Of the upper half most keys go.
     let mut random = Random::new(4);
-    let is_gone = |number: u32| number > KEYS / 2 && number % 8 != 0;
+    let is_gone = |number: u32| number > KEYS / 2 && !number.is_multiple_of(8);
     let gone: Vec<[u8; 4]> = (0..KEYS).filter(|number| is_gone(*number)).map(key).collect();
     tree.update_sorted(&gone, |_, _| Ok(Decision::Remove), |_, _| {}).unwrap();
     let guard = epoch::pin();
