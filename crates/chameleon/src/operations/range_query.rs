@@ -64,8 +64,11 @@ impl TierCursor for ChameleonCursor {
 
     fn seek(&mut self, to: SeekTo<'_>) -> Result<()> {
         self.direction = to.direction();
-        self.window.load(&self.reader, to, self.moment)?;
-        self.settle()
+        let loaded = self.window.load(&self.reader, to, self.moment);
+        if loaded.is_err() {
+            self.account();
+        }
+        loaded.and_then(|()| self.settle())
     }
 
     #[inline]

@@ -195,8 +195,6 @@ pub(crate) struct IndexRead {
     pub(crate) keys: Vec<u8>,
     /// In the order of reading.
     pub(crate) entries: Vec<IndexEntry>,
-    /// How many entries were read, with those that the moment does not see.
-    pub(crate) entries_read: usize,
     /// Where to go on reading in the same direction: all keys up to there have been covered. `None`: there are no more.
     pub(crate) next: Option<Bound<Vec<u8>>>,
     /// Buffers for an index in the pool, and for one in memory.
@@ -222,7 +220,7 @@ impl IndexRead {
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.entries.clear();
-        (self.entries_read, self.next) = (0, None);
+        self.next = None;
     }
 }
 

@@ -5,8 +5,10 @@ pub(crate) mod in_pool;
 pub(crate) mod index_iterator;
 pub(crate) mod key_index;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use slmdb_engine::background::workers::spawn_scoped;
 use slmdb_engine::directory::pool_binding;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::lock_order;
@@ -15,7 +17,7 @@ use slmdb_engine::{DramIndex, Options};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
-use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::{Mutex, thread};
 
 use self::in_memory::MemoryIndex;
 use self::key_index::KeyIndex;
@@ -48,6 +50,19 @@ pub(crate) fn in_plain_memory(options: &Options, state: &StoreState) -> Result<O
 /// Whether the index in plain memory is a tree made for that.
 pub(crate) fn has_memory_tree(options: &Options) -> bool {
     options.dram_index == DramIndex::MemoryTree && options.comparator.is_bytewise()
+}
+
+/// Does the work for each part on a thread of its own, and returns what comes of them in order.
+fn side_by_side<P: Send, T: Send>(
+    parts: impl IntoIterator<Item = P>,
+    work: impl Fn(P) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let work = &work;
+    thread::scope(|scope| {
+        let working = parts.into_iter().map(|part| spawn_scoped(scope, move || work(part)));
+        let working: Vec<_> = working.collect::<Result<_>>()?;
+        working.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// The index of an open store, and its pool.

@@ -49,6 +49,17 @@ impl RangeRead {
         (0..self.len()).map(|index| self.entry(index))
     }
 
+    /// Where each key ends among those of [`RangeRead::swap_keys`], and what the index has of it.
+    pub fn ends(&self) -> impl ExactSizeIterator<Item = (usize, Found)> {
+        self.entries.iter().copied()
+    }
+
+    /// Gives all keys, one behind the other, for a buffer. After that only [`RangeRead::ends`] and [`RangeRead::next`] tell of what was
+    /// read.
+    pub fn swap_keys(&mut self, buffer: &mut Vec<u8>) {
+        std::mem::swap(&mut self.keys, buffer);
+    }
+
     /// The bound from which the next read goes on in the same direction. All that the index had up to there was read. `None`:
     /// nothing is left.
     pub fn next(&self) -> Option<Bound<&[u8]>> {

@@ -271,9 +271,9 @@ impl Slab {
             && free_bytes - self.tidied_free_bytes > self.chunk_bytes() / (4 * free_part)
     }
 
-    /// Chooses runs that are to be left: those that are more than a class needs, and those in high chunks for which there
-    /// are empty runs in lower ones. Nothing is put there any more. None, and `false`, if they are less than one of so many parts of
-    /// the chunks.
+    /// Chooses runs that are to be left: those that are more than a class needs. If they are less than one of so many parts of the
+    /// chunks, then those in high chunks for which there are empty runs in lower ones. Nothing is put there any more. None, and `false`,
+    /// if no chunk would become empty by that either.
     pub fn choose_runs_to_leave(&mut self, free_part: usize) -> bool {
         let mut left = Vec::new();
         // Wide places stay where they are: nothing but a leaf's word leads to them.
@@ -284,10 +284,10 @@ impl Slab {
             left.extend(runs.into_iter().skip(live.div_ceil(pieces_of_run)).map(|run| (class, run)));
         }
         if left.len() * free_part * 4 < self.chunks.len() * RUNS_OF_CHUNK {
+            if self.empty.len() < RUNS_OF_CHUNK {
+                return false;
+            }
             left = self.runs_above_empty_ones();
-        }
-        if left.len() * free_part * 4 < self.chunks.len() * RUNS_OF_CHUNK {
-            return false;
         }
         for &(class, run) in &left {
             self.open[class].remove(&run);

@@ -2,18 +2,17 @@
 //! store and its table files by the seed of each page's checksum.
 
 use std::collections::HashMap;
-use std::panic::resume_unwind;
 use std::path::Path;
 
 use slmdb_engine::Options;
-use slmdb_engine::background::workers::spawn_scoped;
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::pool::ImageBinding;
 use slmdb_structures::memory_tree::{BulkPart, IMAGE_PAGE_BYTES, ImageReader};
-use slmdb_sync::scheduled::{processors, thread};
+use slmdb_sync::scheduled::processors;
 
 use super::MemoryIndex;
+use crate::index::side_by_side;
 
 /// Fewer pages are not worth another thread.
 const PAGES_A_PART_MIN: u64 = 16;
@@ -58,13 +57,7 @@ impl MemoryIndex {
         let read_part = |part: u64| {
             read_part(&index, &*file, path, seed, &files, (part * pages / count, (part + 1) * pages / count))
         };
-        let parts = thread::scope(|scope| {
-            let read_part = &read_part;
-            let reading: Vec<_> =
-                (0..count).map(|part| spawn_scoped(scope, move || read_part(part))).collect::<Result<_>>()?;
-            let joined = reading.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.collect::<Result<Vec<_>>>()
-        })?;
+        let parts = side_by_side(0..count, read_part)?;
         let mut live = vec![0; state.files.len()];
         let mut loaded = Vec::with_capacity(parts.len());
         for (part, counted) in parts {

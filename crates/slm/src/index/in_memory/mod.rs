@@ -1,18 +1,16 @@
 //! [`MemoryIndex`]: the index of a store on `Dram`, a tree made for plain memory ([`slmdb_structures::memory_tree`]). Nothing of it
 //! outlives the process: an opening makes it from the table files ([`rebuild`](crate::recovery::rebuild)). So there are no job records,
-//! and the keys of a table file are in memory for as long as its job lasts.
+//! and the key section of a table file is in memory for as long as its job lasts.
 
 pub(crate) mod image;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use slmdb_engine::VerifyReport;
-use slmdb_engine::background::workers::spawn_scoped;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::space::allowance::Grant;
 use slmdb_env::{Env, Error, Result};
@@ -25,10 +23,10 @@ use slmdb_structures::memory_tree::{BulkPart, Decision, Found, MemoryTree, Place
 use slmdb_structures::{EntryKind, KeyLengths};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::atomic::AtomicU64;
-use slmdb_sync::scheduled::thread;
-use slmdb_table::KeySection;
+use slmdb_table::{KeyEntry, KeySection};
 
-use super::key_index::{Flush, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry};
+use super::key_index::{Flush, IndexEntry, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry};
+use super::side_by_side;
 
 /// See the module.
 pub(crate) struct MemoryIndex {
@@ -41,45 +39,21 @@ pub(crate) struct MemoryIndex {
 #[derive(Debug)]
 pub(crate) struct MemoryJob {
     file: u32,
-    /// Its keys, concatenated.
-    keys: Vec<u8>,
-    entries: Vec<NewEntry>,
+    /// Its keys. `None`: it is not durable yet.
+    keys: Option<KeySection>,
     /// How many entries of other files have been replaced already, or pointed to this one.
     replaced: BTreeMap<u32, u64>,
 }
 
-/// The newest entry of a key in a table file.
-#[derive(Debug)]
-struct NewEntry {
-    /// Where the key ends.
-    key_end: usize,
-    sequence: u64,
-    kind: EntryKind,
-    place: slmdb_table::Place,
-}
-
 impl MemoryJob {
-    fn new(file: u32) -> MemoryJob {
-        MemoryJob { file, keys: Vec::new(), entries: Vec::new(), replaced: BTreeMap::new() }
+    fn new(file: u32, keys: Option<KeySection>) -> MemoryJob {
+        MemoryJob { file, keys, replaced: BTreeMap::new() }
     }
 
-    fn take(&mut self, keys: &KeySection) -> Result<()> {
-        self.entries.reserve_exact(keys.len() as usize);
-        for entry in keys.newest_entries() {
-            let entry = entry?;
-            self.keys.extend_from_slice(entry.key);
-            let (key_end, sequence, kind, place) = (self.keys.len(), entry.sequence, entry.kind, entry.place);
-            self.entries.push(NewEntry { key_end, sequence, kind, place });
-        }
-        Ok(())
-    }
-
-    /// Its entries with their keys.
-    fn entries(&self) -> impl Iterator<Item = (&[u8], &NewEntry)> {
-        let mut start = 0;
-        self.entries
-            .iter()
-            .map(move |entry| (&self.keys[std::mem::replace(&mut start, entry.key_end)..entry.key_end], entry))
+    /// The newest entry of each key.
+    fn entries(&self) -> Result<Vec<KeyEntry<'_>>> {
+        let keys = self.keys.as_ref();
+        keys.ok_or_else(|| Error::invalid("a table file is not durable yet"))?.newest_entries().collect()
     }
 }
 
@@ -150,10 +124,14 @@ impl KeyIndex for MemoryIndex {
         let mut read = std::mem::take(&mut into.range);
         let guard = epoch::pin();
         self.tree.read(from, direction, at_least, &guard, &mut read);
-        into.entries.reserve(read.len());
-        into.entries_read = read.len();
-        for (key, found) in read.iter().filter(|(_, found)| found.sequence <= moment) {
-            into.add(key, self.location(found));
+        read.swap_keys(&mut into.keys);
+        into.entries.reserve(read.ends().len());
+        let mut start = 0;
+        for (end, found) in read.ends() {
+            if found.sequence <= moment {
+                into.entries.push(IndexEntry { key: start..end, location: self.location(found) });
+            }
+            start = end;
         }
         into.next = read.next().map(|bound| bound.map(<[u8]>::to_vec));
         into.range = read;
@@ -187,17 +165,16 @@ impl KeyIndex for MemoryIndex {
     }
 
     fn begin_flush(&self, flush: Flush) -> Result<IndexJob> {
-        Ok(IndexJob::Memory(MemoryJob::new(flush.file)))
+        Ok(IndexJob::Memory(MemoryJob::new(flush.file, None)))
     }
 
     fn flush_is_durable(&self, job: &mut IndexJob, keys: &KeySection) -> Result<()> {
-        own(job)?.take(keys)
+        own(job)?.keys = Some(keys.clone());
+        Ok(())
     }
 
     fn output_is_durable(&self, file: u32, keys: &KeySection, _claim: Claim) -> Result<IndexJob> {
-        let mut job = MemoryJob::new(file);
-        job.take(keys)?;
-        Ok(IndexJob::Memory(job))
+        Ok(IndexJob::Memory(MemoryJob::new(file, Some(keys.clone()))))
     }
 
     fn give_up(&self, _job: IndexJob) -> Result<()> {
@@ -209,11 +186,12 @@ impl KeyIndex for MemoryIndex {
         let job = own(job)?;
         let slot = self.tree.files().slot(job.file)?;
         let mut replaced = std::mem::take(&mut job.replaced);
-        let (keys, entries): (Vec<&[u8]>, Vec<&NewEntry>) = job.entries().unzip();
+        let entries = job.entries()?;
+        let keys: Vec<&[u8]> = entries.iter().map(|entry| entry.key).collect();
         let inserted = self.tree.update_sorted(
             &keys,
             |index, current| {
-                let entry = entries[index];
+                let entry = &entries[index];
                 if let Some(current) = current {
                     let current = self.location(current);
                     // One version in two files: a compaction has copied it. The file with the larger number has it
@@ -221,7 +199,7 @@ impl KeyIndex for MemoryIndex {
                     if (current.sequence, current.file) >= (entry.sequence, job.file) {
                         return Ok(Decision::Keep);
                     }
-                    note(keys[index], current, entry.sequence);
+                    note(entry.key, current, entry.sequence);
                 }
                 Ok(match entry.kind {
                     EntryKind::Put => Decision::Put(found(slot, entry.place, entry.sequence)),
@@ -243,8 +221,9 @@ impl KeyIndex for MemoryIndex {
         let job = own(job)?;
         let slot = self.tree.files().slot(job.file)?;
         let mut moved = std::mem::take(&mut job.replaced);
-        let puts = || job.entries().filter(|(_, entry)| entry.kind == EntryKind::Put);
-        let (keys, entries): (Vec<&[u8]>, Vec<&NewEntry>) = puts().unzip();
+        let mut entries = job.entries()?;
+        entries.retain(|entry| entry.kind == EntryKind::Put);
+        let keys: Vec<&[u8]> = entries.iter().map(|entry| entry.key).collect();
         // This thread alone changes the index.
         let mut current = Vec::with_capacity(keys.len());
         self.tree.get_each(&keys, &epoch::pin(), |_, found| {
@@ -252,14 +231,14 @@ impl KeyIndex for MemoryIndex {
             Ok(())
         })?;
         let mut movable = Vec::new();
-        for (index, (entry, current)) in entries.iter().zip(current).enumerate() {
+        for (entry, current) in entries.iter().zip(current) {
             let Some(current) = current else { continue };
             let from = self.location(current);
             // One version in two outputs: an earlier compaction was given up on the way. The later output has it
             // (INV-17).
             if from.sequence == entry.sequence && from.file < job.file {
                 let to = found(slot, entry.place, entry.sequence).place;
-                movable.push((keys[index], current.place, to, from.file));
+                movable.push((entry.key, current.place, to, from.file));
             }
         }
         let keys: Vec<&[u8]> = movable.iter().map(|(key, ..)| *key).collect();
@@ -324,15 +303,7 @@ impl KeyIndex for MemoryIndex {
             })?;
             Ok(part)
         };
-        let filled = thread::scope(|scope| {
-            let fill_part = &fill_part;
-            let filling: Vec<_> = (0..=bounds.len())
-                .map(|number| spawn_scoped(scope, move || fill_part(number)))
-                .collect::<Result<_>>()?;
-            let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.collect::<Result<Vec<_>>>()
-        })?;
-        self.finish_load(filled)
+        self.finish_load(side_by_side(0..=bounds.len(), fill_part)?)
     }
 
     fn write_image(&self, env: &dyn Env, path: &Path, uuid: [u8; 16], binding: &ImageBinding) -> Result<u64> {

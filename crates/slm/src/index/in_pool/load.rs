@@ -1,17 +1,14 @@
 //! Filling an empty index: key segments of all files, and the tree from the bottom up (`fast_fair/bulk.rs`), the parts of the key space
 //! side by side.
 
-use std::panic::resume_unwind;
-
-use slmdb_engine::background::workers::spawn_scoped;
 use slmdb_env::Result;
 use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
-use slmdb_sync::scheduled::thread;
 use slmdb_table::Place;
 
-use super::super::key_index::LoadEntry;
+use crate::index::key_index::LoadEntry;
+use crate::index::side_by_side;
 
 /// See [`KeyIndex::load`](super::KeyIndex::load).
 pub(super) fn load(
@@ -23,15 +20,8 @@ pub(super) fn load(
 ) -> Result<()> {
     let parts = tree.bulk_load(bounds)?;
     let share = parts.len() as u64;
-    let filled = thread::scope(|scope| {
-        let filling: Vec<_> = parts
-            .into_iter()
-            .enumerate()
-            .map(|(number, part)| spawn_scoped(scope, move || fill_part(pool, part, files, share, number, fill)))
-            .collect::<Result<_>>()?;
-        let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        joined.collect::<Result<Vec<_>>>()
-    })?;
+    let fill_part = |(number, part)| fill_part(pool, part, files, share, number, fill);
+    let filled = side_by_side(parts.into_iter().enumerate(), fill_part)?;
     let mut segments: Vec<Vec<SegmentWriter<'_, AnyMedium>>> = files.iter().map(|_| Vec::new()).collect();
     let mut loaded = Vec::with_capacity(filled.len());
     for (part, writers) in filled {

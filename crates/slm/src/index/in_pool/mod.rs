@@ -122,7 +122,6 @@ impl KeyIndex for PoolIndex {
             let records = leaf.records();
             self.tree.prefetch_records(records);
             into.entries.reserve(records.len());
-            into.entries_read = records.len();
             for &offset in records {
                 let record = self.tree.record_at_hand(offset, &guard)?;
                 if record.sequence() <= moment {
