@@ -96,7 +96,9 @@ impl Target {
             Target::StoreDram => store::run(On::Dram, input),
             Target::StoreEmulated => store::run(On::Emulated, input),
             Target::TableByKey => table_by_key::run(input),
-            Target::StoreImage => store::run(On::DramWithImage, input),
+            Target::StoreImage => {
+                [On::DramWithImage, On::DramWithPoolImage].into_iter().for_each(|on| store::run(on, input))
+            }
             Target::List => list::run(input),
             Target::HashTable => hash_table::run(input),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slmdb::{CompactionOptions, CompactionPolicy, EngineName, Medium, Options, engines};
+use slmdb::{CompactionOptions, CompactionPolicy, DramIndex, EngineName, Medium, Options, engines};
 use slmdb_testkit::MemoryEnv;
 
 /// The medium of a store.
@@ -14,13 +14,19 @@ pub enum On {
     Emulated,
     /// No pool, but a clean close leaves an image of the index, however small it is.
     DramWithImage,
+    /// The same with FAST and FAIR, whose image is that of a pool.
+    DramWithPoolImage,
 }
 
 impl On {
     /// All that there are with this engine. Only SLM-DB has images.
     fn all(engine: EngineName) -> impl Iterator<Item = On> {
-        let all = [On::Dram, On::Emulated, On::DramWithImage];
-        all.into_iter().filter(move |on| *on != On::DramWithImage || engine == EngineName::Slm)
+        let all = [On::Dram, On::Emulated, On::DramWithImage, On::DramWithPoolImage];
+        all.into_iter().filter(move |on| !on.has_image() || engine == EngineName::Slm)
+    }
+
+    pub(super) fn has_image(self) -> bool {
+        matches!(self, On::DramWithImage | On::DramWithPoolImage)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -28,6 +34,7 @@ impl On {
             On::Dram => "dram",
             On::Emulated => "emulated",
             On::DramWithImage => "dram-image",
+            On::DramWithPoolImage => "dram-pool-image",
         }
     }
 }
@@ -62,9 +69,11 @@ pub(super) fn options(Kind { engine, on }: Kind, env: &MemoryEnv) -> Options {
         .pool_initial_bytes(1 << 18)
         .pool_growth_bytes(64 << 10)
         .pool_maximum_bytes(POOL_BYTES_MAX as u64)
-        .advanced(|advanced| match on {
-            On::DramWithImage => advanced.checkpoint_entries(12).index_image_keys_min(1),
-            On::Dram | On::Emulated => advanced.checkpoint_entries(12),
+        .advanced(|advanced| {
+            advanced
+                .checkpoint_entries(12)
+                .index_image_keys_min(if on.has_image() { 1 } else { u64::MAX })
+                .dram_index(if on == On::DramWithPoolImage { DramIndex::FastFair } else { DramIndex::MemoryTree })
         })
         .compaction(manual)
 }

@@ -24,6 +24,8 @@ type Files = Vec<(PathBuf, Vec<u8>)>;
 pub(super) struct Sound {
     pub files: Files,
     pub uuid: [u8; 16],
+    /// The seed of the pages of an image of its index.
+    pub image_seed: u32,
     pub model: Model,
     /// Every value that any key ever had.
     pub history: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
@@ -47,7 +49,7 @@ pub(super) fn sounds(wanted: Kind) -> &'static [Sound] {
 
 /// Whether the stores of this kind were closed.
 fn ends(kind: Kind) -> &'static [bool] {
-    if kind.on == On::DramWithImage { &[true] } else { &[true, false] }
+    if kind.on.has_image() { &[true] } else { &[true, false] }
 }
 
 /// Makes new ones and keeps them: after a change of a format, for example.
@@ -82,7 +84,8 @@ fn rounds() -> Vec<Vec<Change>> {
 fn sound(files: Files, closed: bool) -> Result<Sound> {
     let env = MemoryEnv::new();
     files.iter().for_each(|(path, content)| env.set_content(path, content));
-    let uuid = Manifest::read(&env, Path::new(STORE))?.state.uuid;
+    let state = Manifest::read(&env, Path::new(STORE))?.state;
+    let (uuid, image_seed) = (state.uuid, mend::image::seed(&state));
     let (mut model, mut history) = (Model::new(), BTreeMap::<Vec<u8>, Vec<Vec<u8>>>::new());
     for (key, value) in rounds().into_iter().flatten() {
         match value {
@@ -93,7 +96,7 @@ fn sound(files: Files, closed: bool) -> Result<Sound> {
             None => drop(model.remove(&key)),
         }
     }
-    Ok(Sound { files, uuid, model, history, closed })
+    Ok(Sound { files, uuid, image_seed, model, history, closed })
 }
 
 fn make(kind: Kind, closed: bool) -> Result<Files> {
