@@ -64,11 +64,15 @@ impl<R: Run> Levels<R> {
     }
 
     fn scores_of(&self, version: &Version<R>, jobs: &Jobs) -> [f64; LEVELS_MAX] {
-        let stays = |run: &&Arc<R>| jobs.busy.get(&run.number()) != Some(&true);
+        let leaves = |run: &&Arc<R>| jobs.busy.get(&run.number()) == Some(&true);
+        // (A store at rest looks at no run.)
+        let leaving = |level: u8| version.level(level).iter().filter(|_| !jobs.busy.is_empty()).filter(leaves);
         let mut scores = [0.0; LEVELS_MAX];
-        scores[0] = version.level(0).iter().filter(stays).count() as f64 / self.options.level_0_runs as f64;
+        let runs = version.level(0).len() - leaving(0).count();
+        scores[0] = runs as f64 / self.options.level_0_runs as f64;
         for level in 1..LEVEL_LAST {
-            let bytes: u64 = version.level(level).iter().filter(stays).map(|run| run.record().bytes).sum();
+            let leaving_bytes: u64 = leaving(level).map(|run| run.record().bytes).sum();
+            let bytes = version.level_bytes(level) - leaving_bytes;
             scores[usize::from(level)] = bytes as f64 / self.target_bytes(level) as f64;
         }
         scores

@@ -27,6 +27,7 @@ pub use arena::{Arena, ArenaKind, ArenaPast};
 pub use blocks::Blocks;
 pub use heap::trim_heap;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};
+pub use mapping::{give_large_pages_back, take_large_pages};
 pub use medium::{Dram, FlushCounters, Medium, Reads};
 pub use persistent::{Delayed, Emulated, Emulation, LatencyModel, Persistent};
 pub use pool::{Claim, Extent, ExtentKind, Pool, PoolOptions};

@@ -243,6 +243,36 @@ impl Mapping {
     }
 }
 
+/// Memory for large pages, at a multiple of 2 MiB: zero, outside of the allocator's, so that what is given back has left the process.
+/// `None`: there is none.
+pub fn take_large_pages(length_bytes: usize) -> Option<NonNull<u8>> {
+    let mapped_bytes = length_bytes.checked_add(ALIGNMENT_BYTES)?;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the kernel chooses the place, so nothing that exists is replaced.
+    let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, access, MapFlags::PRIVATE) }.ok()?;
+    let gap_bytes = mapped.cast::<u8>().align_offset(ALIGNMENT_BYTES);
+    let base = mapped.wrapping_byte_add(gap_bytes);
+    let ends = [(mapped, gap_bytes), (base.wrapping_byte_add(length_bytes), ALIGNMENT_BYTES - gap_bytes)];
+    for (end, end_bytes) in ends.into_iter().filter(|(_, end_bytes)| *end_bytes > 0) {
+        // SAFETY: an end of a range that is ours, and that nobody has been told of. If it stays, it is addresses alone.
+        let _ = unsafe { munmap(end, end_bytes) };
+    }
+    // SAFETY: the advice changes no content, and the range is ours. A wish, which may be refused.
+    let _ = unsafe { madvise(base, length_bytes, Advice::LinuxHugepage) };
+    NonNull::new(base.cast())
+}
+
+/// Gives memory for large pages back.
+///
+/// # Safety
+///
+/// [`take_large_pages`] gave it for this length, and nobody uses it any more.
+pub unsafe fn give_large_pages_back(base: NonNull<u8>, length_bytes: usize) {
+    // SAFETY: the caller says that the range is one of ours, without references into it.
+    let unmapped = unsafe { munmap(base.as_ptr().cast(), length_bytes) };
+    debug_assert!(unmapped.is_ok(), "munmap of a range of our own failed");
+}
+
 /// How many addresses this process may have: as its limit says, or about as many as lie below what is mapped, which begins at
 /// the top.
 fn addresses(path: &Path) -> Result<u64> {

@@ -10,14 +10,15 @@ use slmdb_engine::{CompactionOptions, Medium, Options, WriteBatch};
 use slmdb_testkit::{MemoryEnv, Random};
 use slmdb_tlsm::TlsmOptions;
 
-/// How long all threads of this process have run, in nanoseconds.
-fn processor_ns() -> u64 {
+/// How long all threads of this process have run, in microseconds, and how often they were given a processor.
+fn run_so_far() -> (u64, u64) {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| {
         let text = std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap_or_default();
-        text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+        let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0) / 1000, numbers.nth(1).unwrap_or(0))
     };
-    tasks.map(of_task).sum()
+    tasks.map(of_task).fold((0, 0), |(us, times), (more_us, more_times)| (us + more_us, times + more_times))
 }
 
 /// Lists take more than they may, some entries lie in sparse segments, and the disk has no space for all of the lists.
@@ -51,18 +52,21 @@ fn threads_of_a_store_at_rest_wake_nobody_in_vain() {
             }
         }
         engine.flush().unwrap();
-        // Until it has come to rest. Then of 2 s 0.2 % are 4 ms.
+        // Until it has come to rest: each thread looks five times in 2 s. After a pause a processor's caches are cold, so that alone takes
+        // half a millisecond on some machines.
         let mut taken = Vec::new();
+        let is_at_rest = |taken: &Vec<(u64, u64)>| taken.last().is_some_and(|&(us, times)| us < 60_000 && times < 40);
         for _ in 0..20 {
-            let before_ns = processor_ns();
+            let before = run_so_far();
             std::thread::sleep(Duration::from_secs(2));
-            taken.push((processor_ns() - before_ns) / 1000);
-            if taken.last() < Some(&4000) {
+            let after = run_so_far();
+            taken.push((after.0 - before.0, after.1 - before.1));
+            if is_at_rest(&taken) {
                 break;
             }
         }
-        println!("{:?} {:?} us", engine.stats().levels, taken);
-        assert!(taken.last() < Some(&4000), "it never comes to rest: microseconds in 2 s {taken:?}");
+        println!("{:?} {:?}", engine.stats().levels, taken);
+        assert!(is_at_rest(&taken), "it never comes to rest: microseconds and times in 2 s {taken:?}");
         engine.close().unwrap();
     }
 }

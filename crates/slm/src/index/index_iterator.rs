@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::files::location::Location;
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_order::{Direction, KeyOrder};
 
 use crate::index::Index;
@@ -198,27 +198,8 @@ impl IndexSource {
         let far = next.clone().map_or(Bound::Unbounded, |next| other_side(next).unwrap_or(Bound::Unbounded));
         let far = far.as_ref().map(Vec::as_slice);
         let range = if direction == Direction::Forward { (near, far) } else { (far, near) };
-        if !self.is_in_order(range, index.keys.order()) {
-            self.read.entries.clear();
-            return Err(Error::corruption(index.pool.path(), 0, "the keys of the index do not ascend"));
-        }
         self.add_replaced(index.snapshots.replaced_in(range, self.moment), index.keys.order());
         Ok(next)
-    }
-
-    /// Whether the keys ascend, and are within the range that was read. Nothing else shows that in an index whose bytes
-    /// were forged.
-    fn is_in_order(&self, (low, high): (Bound<&[u8]>, Bound<&[u8]>), order: &KeyOrder) -> bool {
-        let key = |entry: &IndexEntry| self.read.key(entry);
-        let [first, .., last] = &self.read.entries[..] else {
-            return self
-                .read
-                .entries
-                .iter()
-                .all(|only| order.is_from(key(only), low) && order.is_up_to(key(only), high));
-        };
-        let ascends = |pair: &[IndexEntry]| order.compare(key(&pair[0]), key(&pair[1])).is_lt();
-        order.is_from(key(first), low) && order.is_up_to(key(last), high) && self.read.entries.windows(2).all(ascends)
     }
 
     /// Merges records from the map, which are in key order, into the entries. It does not sort, because sorting may

@@ -28,7 +28,6 @@ const FINE_BYTES_MAX: usize = 1 << 10;
 const FINE_BYTES: usize = 16;
 const COARSE_BYTES: usize = 64;
 const CLASSES: usize = FINE_BYTES_MAX / FINE_BYTES + (PIECE_BYTES_MAX - FINE_BYTES_MAX) / COARSE_BYTES + 1;
-const RUNS_OF_CHUNK: usize = CHUNK_BYTES / RUN_BYTES;
 /// A chunk of one node is a multiple of this.
 const LARGE_STEP_BYTES: usize = 4 << 10;
 
@@ -54,6 +53,12 @@ impl Run {
     }
 }
 
+#[derive(Debug)]
+struct Chunk {
+    length_bytes: usize,
+    empty_bytes: usize,
+}
+
 /// Memory for nodes.
 #[derive(Debug)]
 pub(super) struct Slab {
@@ -63,8 +68,9 @@ pub(super) struct Slab {
     /// Of each class all runs.
     runs: Vec<BTreeSet<usize>>,
     empty: BTreeSet<usize>,
-    /// How many empty runs each chunk has.
-    chunks: BTreeMap<usize, usize>,
+    chunks: BTreeMap<usize, Chunk>,
+    /// Bytes of all of these.
+    chunk_bytes: usize,
     /// The chunks of one node, with their lengths.
     large: BTreeMap<usize, usize>,
     large_bytes: usize,
@@ -101,6 +107,7 @@ impl Slab {
             runs: (0..CLASSES).map(|_| BTreeSet::new()).collect(),
             empty: BTreeSet::new(),
             chunks: BTreeMap::new(),
+            chunk_bytes: 0,
             large: BTreeMap::new(),
             large_bytes: 0,
             live_bytes: 0,
@@ -120,7 +127,7 @@ impl Slab {
 
     /// Bytes taken from the system.
     pub fn chunk_bytes(&self) -> usize {
-        self.chunks.len() * CHUNK_BYTES + self.large_bytes
+        self.chunk_bytes + self.large_bytes
     }
 
     /// Bytes of pieces in use.
@@ -208,13 +215,16 @@ impl Slab {
 
     fn begin_run(&mut self, class: usize) -> Result<usize> {
         if self.empty.is_empty() {
-            let chunk = self.source.take(CHUNK_BYTES).ok_or_else(no_memory)?.as_ptr().expose_provenance();
-            self.chunks.insert(chunk, RUNS_OF_CHUNK);
-            self.empty.extend((0..RUNS_OF_CHUNK).map(|run| chunk + run * RUN_BYTES));
+            // As much as there is already.
+            let length_bytes = self.chunk_bytes.next_power_of_two().clamp(RUN_BYTES, CHUNK_BYTES);
+            let chunk = self.source.take(length_bytes).ok_or_else(no_memory)?.as_ptr().expose_provenance();
+            self.chunks.insert(chunk, Chunk { length_bytes, empty_bytes: length_bytes });
+            self.chunk_bytes += length_bytes;
+            self.empty.extend((chunk..chunk + length_bytes).step_by(RUN_BYTES));
         }
         let run = self.empty.pop_first().ok_or_else(no_memory)?;
-        if let Some((_, empty)) = self.chunks.range_mut(..=run).next_back() {
-            *empty -= 1;
+        if let Some((_, chunk)) = self.chunks.range_mut(..=run).next_back() {
+            chunk.empty_bytes -= RUN_BYTES;
         }
         // SAFETY: the run is ours, unused, and aligned to its length.
         unsafe { pointer(run).cast::<Run>().write(Run { free: 0, fresh: RUN_HEADER_BYTES, live: 0, is_left: false }) };
@@ -226,12 +236,14 @@ impl Slab {
     /// A run has become empty.
     fn end_run(&mut self, run: usize) {
         self.empty.insert(run);
-        let Some((&chunk, empty)) = self.chunks.range_mut(..=run).next_back() else { return };
-        *empty += 1;
-        if *empty == RUNS_OF_CHUNK {
-            self.chunks.remove(&chunk);
-            self.empty.retain(|run| !(chunk..chunk + CHUNK_BYTES).contains(run));
-            self.give_chunk_back(chunk, CHUNK_BYTES);
+        let Some((&begin, chunk)) = self.chunks.range_mut(..=run).next_back() else { return };
+        chunk.empty_bytes += RUN_BYTES;
+        let length_bytes = chunk.length_bytes;
+        if chunk.empty_bytes == length_bytes {
+            self.chunks.remove(&begin);
+            self.chunk_bytes -= length_bytes;
+            (begin..begin + length_bytes).step_by(RUN_BYTES).for_each(|run| drop(self.empty.remove(&run)));
+            self.give_chunk_back(begin, length_bytes);
         }
     }
 
@@ -248,6 +260,7 @@ impl Slab {
         self.runs.iter_mut().zip(&mut other.runs).for_each(|(to, from)| to.append(from));
         self.empty.append(&mut other.empty);
         self.chunks.append(&mut other.chunks);
+        self.chunk_bytes += std::mem::take(&mut other.chunk_bytes);
         self.large.append(&mut other.large);
         self.large_bytes += std::mem::take(&mut other.large_bytes);
         self.live_bytes += std::mem::take(&mut other.live_bytes);
@@ -283,8 +296,8 @@ impl Slab {
             let pieces_of_run = (RUN_BYTES - RUN_HEADER_BYTES) / class_bytes(class);
             left.extend(runs.into_iter().skip(live.div_ceil(pieces_of_run)).map(|run| (class, run)));
         }
-        if left.len() * free_part * 4 < self.chunks.len() * RUNS_OF_CHUNK {
-            if self.empty.len() < RUNS_OF_CHUNK {
+        if left.len() * RUN_BYTES * free_part * 4 < self.chunk_bytes {
+            if self.empty.len() * RUN_BYTES < CHUNK_BYTES {
                 return false;
             }
             left = self.runs_above_empty_ones();
@@ -322,7 +335,7 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        self.chunks.keys().for_each(|&chunk| self.give_chunk_back(chunk, CHUNK_BYTES));
+        self.chunks.iter().for_each(|(&begin, chunk)| self.give_chunk_back(begin, chunk.length_bytes));
         self.large.iter().for_each(|(&chunk, &length_bytes)| self.give_chunk_back(chunk, length_bytes));
     }
 }

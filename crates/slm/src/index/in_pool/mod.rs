@@ -11,6 +11,7 @@ pub(crate) mod reserve;
 pub(crate) mod retired_segments;
 mod verify;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -34,7 +35,7 @@ use self::insertion::{insert_segment, repoint_to};
 use self::key_segments::segment_of;
 use self::location::location;
 use self::retired_segments::RetiredSegments;
-use super::key_index::{Flush, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry, Rest};
+use super::key_index::{Flush, IndexEntry, IndexJob, IndexRead, IndexSample, KeyIndex, LeftJob, LoadEntry, Rest};
 
 /// Where the keys of one reading are longer together, in bytes, room for more is made as they come.
 pub(crate) const KEYS_BYTES_MAX: usize = 16 << 10;
@@ -88,6 +89,23 @@ fn segment(job: &mut IndexJob) -> Result<&Segment> {
     own(job)?.segment.as_ref().ok_or_else(|| Error::invalid("the key segment of a table file is not durable yet"))
 }
 
+/// Whether keys follow each other, and are within the range that was read. Nothing else shows that in an index whose bytes were forged.
+fn is_in_order(read: &IndexRead, from: Bound<&[u8]>, direction: Direction, order: &KeyOrder) -> bool {
+    let key = |entry: &IndexEntry| read.key(entry);
+    let (Some(first), Some(last)) = (read.entries.first(), read.entries.last()) else { return true };
+    let (follows, begins_within) = match direction {
+        Direction::Forward => (Ordering::Less, order.is_from(key(first), from)),
+        Direction::Backward => (Ordering::Greater, order.is_up_to(key(first), from)),
+    };
+    let ends_within = match &read.next {
+        None | Some(Bound::Unbounded) => true,
+        Some(Bound::Included(next)) => order.compare(key(last), next) == follows,
+        Some(Bound::Excluded(next)) => order.compare(key(last), next) != follows.reverse(),
+    };
+    let follow = |pair: &[IndexEntry]| order.compare(key(&pair[0]), key(&pair[1])) == follows;
+    begins_within && ends_within && read.entries.windows(2).all(follow)
+}
+
 impl KeyIndex for PoolIndex {
     fn order(&self) -> &KeyOrder {
         self.tree.order()
@@ -133,9 +151,16 @@ impl KeyIndex for PoolIndex {
                 }
             }
             into.next = leaf.next().map(|bound| bound.map(<[u8]>::to_vec));
-            Ok(())
+            if is_in_order(into, from, direction, self.tree.order()) {
+                Ok(())
+            } else {
+                Err(Error::corruption(self.pool.path(), 0, "the keys of the index do not ascend"))
+            }
         });
         into.leaf = leaf;
+        if read.is_err() {
+            into.clear();
+        }
         read
     }
 
