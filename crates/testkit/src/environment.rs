@@ -41,6 +41,7 @@ use std::fs::File as StdFile;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use slmdb_env::{DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 use slmdb_sync::scheduled::point;
@@ -75,6 +76,8 @@ struct Machine {
     devices: BTreeMap<PathBuf, Device>,
     script: Script,
     clock_ns: u64,
+    /// When the clocks began to go by themselves.
+    real_since: Option<Instant>,
     random: Random,
     boot: u64,
     recorder: Option<Recorder>,
@@ -95,6 +98,14 @@ impl MemoryEnv {
         MemoryEnv::with_seed(0)
     }
 
+    /// An empty machine whose clocks go on by themselves, too: for a store that slows writers by what it has measured. Without that each
+    /// write sleeps as long as a write may.
+    pub fn with_real_clock() -> MemoryEnv {
+        let env = MemoryEnv::new();
+        env.machine().real_since = Some(Instant::now());
+        env
+    }
+
     /// An empty machine whose random bytes follow from `seed`.
     pub fn with_seed(seed: u64) -> MemoryEnv {
         MemoryEnv::of(Machine {
@@ -102,6 +113,7 @@ impl MemoryEnv {
             devices: BTreeMap::new(),
             script: Script::default(),
             clock_ns: 0,
+            real_since: None,
             random: Random(seed),
             boot: 1,
             recorder: None,
@@ -284,6 +296,7 @@ impl Machine {
             devices: self.devices.iter().map(|(path, device)| (path.clone(), device.copied())).collect(),
             script: Script::default(),
             clock_ns: self.clock_ns,
+            real_since: self.real_since,
             // Another stream, so that what follows does not repeat what this machine goes on to draw.
             random: Random(self.random.0 ^ 0x5851_f42d_4c95_7f2d),
             boot,
@@ -315,6 +328,11 @@ impl Machine {
 
     fn ticked_ns(&mut self) -> u64 {
         self.clock_ns += CLOCK_STEP_NS;
+        if let Some(since) = &mut self.real_since {
+            let now = Instant::now();
+            self.clock_ns += now.duration_since(*since).as_nanos() as u64;
+            *since = now;
+        }
         self.clock_ns
     }
 }

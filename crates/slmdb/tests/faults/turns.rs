@@ -98,11 +98,17 @@ pub fn in_turn(
 
 /// Runs the workload with a failure at each operation whose line begins like `what` and that it can strike, until none is
 /// struck any more. What fails for good is much the same from one place to the next, and most of a store is the same for all engines:
-/// then every second place is left out, another half of them on each kind of store, unless there is time (`SLMDB_TEST_BUDGET`).
+/// then every second place is looked at, or on other engines than SLM-DB every third, others on each kind of store, unless there is time
+/// (`SLMDB_TEST_BUDGET`).
 pub fn every_place_in_turn(store: Store, what: &str, failure: Failure, repeat: Repeat) {
     let name = format!("{failure:?} {repeat:?} on {store:?}");
-    let is_half = budget() == 1 && (repeat == Repeat::ForGood || engine() != EngineName::Slm);
-    let (first, step) = if is_half { (u64::from(store == Store::Device), 2) } else { (0, 1) };
+    let step = match (engine(), repeat) {
+        _ if budget() > 1 => 1,
+        (EngineName::Slm, Repeat::ForGood) => 2,
+        (EngineName::Slm, _) => 1,
+        _ => 3,
+    };
+    let first = if step > 1 { u64::from(store == Store::Device) } else { 0 };
     let places = in_turn(
         &name,
         || store.machine(),

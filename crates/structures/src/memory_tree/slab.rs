@@ -242,7 +242,9 @@ impl Slab {
         if chunk.empty_bytes == length_bytes {
             self.chunks.remove(&begin);
             self.chunk_bytes -= length_bytes;
-            (begin..begin + length_bytes).step_by(RUN_BYTES).for_each(|run| drop(self.empty.remove(&run)));
+            for run in (begin..begin + length_bytes).step_by(RUN_BYTES) {
+                self.empty.remove(&run);
+            }
             self.give_chunk_back(begin, length_bytes);
         }
     }

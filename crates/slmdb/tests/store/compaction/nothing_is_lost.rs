@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{
     Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, eager_compaction, put_or_delete,
-    wait_until,
+    rounds, wait_until,
 };
 use slmdb::{CompactionOptions, CompactionPolicy, Options};
 
@@ -28,7 +28,7 @@ fn key(number: u64) -> Vec<u8> {
 #[test]
 fn random_changes_agree_with_a_model_while_files_are_compacted() {
     for on in MEDIA {
-        for seed in 0..2 * budget() {
+        for seed in 0..rounds(2) {
             let home = Home::new(on);
             let mut random = Random(seed);
             let mut model = Model::new();

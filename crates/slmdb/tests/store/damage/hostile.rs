@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{Home, MEDIA, Model, Random, budget};
+use crate::common::{Home, MEDIA, Model, Random, rounds};
 use slmdb::{Db, Error};
 
 /// A closed store with several table files, deletes, and a MemTable that was not flushed.
@@ -126,12 +126,12 @@ fn damaged_files_give_errors_or_right_answers() {
                 std::fs::write(counterpart(&home, &copy, &file), damaged_bytes).unwrap();
                 judge(&copy, &model, &format!("{on:?} {name}: {what}"), &mut tally);
             };
-            for position in positions(bytes.len(), &mut random, 60 * budget()) {
+            for position in positions(bytes.len(), &mut random, rounds(60)) {
                 let mut damaged = bytes.clone();
                 damaged[position] ^= 1 << random.below(8);
                 strike(format!("flipped at {position}"), &damaged);
             }
-            for position in positions(bytes.len(), &mut random, 16 * budget()) {
+            for position in positions(bytes.len(), &mut random, rounds(16)) {
                 strike(format!("cut at {position}"), &bytes[..position]);
                 let length = 1 + random.below(4096) as usize;
                 let mut damaged = bytes.clone();

@@ -1,6 +1,6 @@
 //! Random operations with random options against a `BTreeMap`, on every medium, with reopening in between.
 
-use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, write_batch};
+use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, contents, rounds, write_batch};
 use slmdb::{Compression, Db, DramIndex, MapTables, Options};
 
 /// Keys that have given other stores trouble.
@@ -120,7 +120,7 @@ fn run(on: On, seed: u64, rounds: u64, operations: u64) {
 #[test]
 fn random_operations_with_random_options_match_a_model() {
     for on in MEDIA {
-        for seed in 0..2 * budget() {
+        for seed in 0..rounds(2) {
             run(on, seed, 4, 1500);
         }
     }

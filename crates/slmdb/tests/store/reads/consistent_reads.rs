@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::common::{Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents};
+use crate::common::{Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents, rounds};
 use slmdb::{Cursor, Db};
 
 fn forward(cursor: &mut Cursor) -> Model {
@@ -47,7 +47,7 @@ fn churn(db: &Db, model: &mut Model, random: &mut Random, operations: u64) {
 #[test]
 fn cursors_of_many_moments_each_see_their_own() {
     for on in MEDIA {
-        for seed in 0..2 * budget() {
+        for seed in 0..rounds(2) {
             let home = Home::new(on);
             let db = home.options().memtable_bytes(16 << 10).open(home.store()).unwrap();
             let mut random = Random(seed);

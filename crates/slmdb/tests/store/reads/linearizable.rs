@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::common::{Home, MEDIA, Random, SetAtEnd, assert_verified, budget, eager_compaction, watched};
+use crate::common::{Home, MEDIA, Random, SetAtEnd, assert_verified, eager_compaction, rounds, watched};
 use slmdb::{Db, WriteBatch};
 
 const WRITERS: usize = 3;
@@ -233,7 +233,7 @@ fn scans_see_a_prefix_of_all_writes() {
     /// Of each looker: on a busy machine the writers may take long, and every look is compared with the others.
     const LOOKS_MAX: usize = 2_000;
     for on in MEDIA {
-        for seed in 0..3 * budget() {
+        for seed in 0..rounds(3) {
             let home = Home::new(on);
             let options = home.options().memtable_bytes(4 << 10).compaction(eager_compaction());
             let db = options.open(home.store()).unwrap();

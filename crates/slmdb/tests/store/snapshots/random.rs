@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::{
-    Home, MEDIA, Model, On, Random, SetAtEnd, assert_same, assert_verified, budget, contents, write_batch,
+    Home, MEDIA, Model, On, Random, SetAtEnd, assert_same, assert_verified, budget, contents, rounds, write_batch,
 };
 use slmdb::{Cursor, Db, Snapshot};
 
@@ -184,7 +184,7 @@ fn run(on: On, seed: u64) {
 #[test]
 fn snapshots_held_for_random_times_match_their_models() {
     for on in MEDIA {
-        for seed in 0..3 * budget() {
+        for seed in 0..rounds(3) {
             run(on, seed);
         }
     }

@@ -53,7 +53,7 @@ fn overwrites_of_the_same_keys_are_never_refused() {
 #[test]
 fn an_input_that_cannot_be_read_is_left_alone_and_told() {
     for flipped in [false, true] {
-        let env = MemoryEnv::new();
+        let env = MemoryEnv::with_real_clock();
         let given_up = Arc::new(Mutex::new(Vec::new()));
         let into = given_up.clone();
         let options = crate::common::options().env(Arc::new(env.clone())).sync(true).compaction(eager_compaction());
@@ -108,7 +108,7 @@ fn an_input_that_cannot_be_read_is_left_alone_and_told() {
 #[test]
 fn a_failed_compaction_stops_writes_and_deletes_nothing() {
     for operation in ["sync", "write"] {
-        let env = MemoryEnv::new();
+        let env = MemoryEnv::with_real_clock();
         let model = two_files(&env);
         let before = tables(&env);
         env.fail_next(&format!("{operation} {STORE}/0000000003.sst"), Failure::Io, Repeat::Once);

@@ -39,7 +39,7 @@ fn fill(db: &Db, most: usize) -> usize {
 #[test]
 fn an_empty_disk_shorter_than_a_memtable_takes_writes() {
     for medium in media() {
-        let env = MemoryEnv::new();
+        let env = MemoryEnv::with_real_clock();
         env.set_capacity(45 * MIB);
         for round in 0..2 {
             let db = options(&env, &medium).open(STORE).unwrap();
@@ -57,7 +57,7 @@ fn an_empty_disk_shorter_than_a_memtable_takes_writes() {
 #[test]
 fn few_zeros_are_written_where_zeros_set_space_aside() {
     for medium in media() {
-        let env = MemoryEnv::new();
+        let env = MemoryEnv::with_real_clock();
         env.set_takes_space_at_once(false);
         let options = options(&env, &medium).pool_initial_bytes(MIB);
         let db = options.open(STORE).unwrap();
@@ -88,7 +88,7 @@ fn a_quarter_that_is_deleted_gives_space_back_on_small_disks() {
         }
         for is_killed in [false, true] {
             let context = format!("{disk_mib} MiB, values of {value_bytes} bytes, killed: {is_killed}");
-            let env = MemoryEnv::new();
+            let env = MemoryEnv::with_real_clock();
             env.set_capacity(disk_mib * MIB);
             let mut random = Random(disk_mib + value_bytes as u64);
             let mut put = |db: &Db, number: usize| db.put(key(number), random.bytes(value_bytes));

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents};
+use crate::common::{Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents, rounds};
 use slmdb::{Db, ErrorKind, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, WriteOptions};
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
@@ -24,7 +24,7 @@ fn of_many_inserts_of_a_key_exactly_one_wins() {
         let home = Home::new(on);
         let db = open_tiny(&home);
         let mut expected = Model::new();
-        for round in 0..2 * budget() {
+        for round in 0..rounds(2) {
             let key = |number: u64| format!("{round}/{number:03}").into_bytes();
             let value = |thread: u64, number: u64| vec![thread as u8; 20 + (number % 200) as usize];
             let won: Vec<Vec<u64>> = std::thread::scope(|scope| {
@@ -100,7 +100,7 @@ fn updates_change_what_is_there_and_nothing_else() {
 #[test]
 fn conditional_writes_do_what_a_map_does() {
     for on in MEDIA {
-        for seed in 0..4 * budget() {
+        for seed in 0..rounds(4) {
             let home = Home::new(on);
             let mut db = open_tiny(&home);
             let (mut random, mut model) = (Random(seed), Model::new());
