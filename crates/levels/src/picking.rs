@@ -64,9 +64,9 @@ impl<R: Run> Levels<R> {
     }
 
     fn scores_of(&self, version: &Version<R>, jobs: &Jobs) -> [f64; LEVELS_MAX] {
-        let leaves = |run: &&Arc<R>| jobs.busy.get(&run.number()) == Some(&true);
         // (A store at rest looks at no run.)
-        let leaving = |level: u8| version.level(level).iter().filter(|_| !jobs.busy.is_empty()).filter(leaves);
+        let leaves = |run: &&Arc<R>| !jobs.busy.is_empty() && jobs.busy.get(&run.number()) == Some(&true);
+        let leaving = |level: u8| version.level(level).iter().filter(leaves);
         let mut scores = [0.0; LEVELS_MAX];
         let runs = version.level(0).len() - leaving(0).count();
         scores[0] = runs as f64 / self.options.level_0_runs as f64;

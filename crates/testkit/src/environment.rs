@@ -76,8 +76,8 @@ struct Machine {
     devices: BTreeMap<PathBuf, Device>,
     script: Script,
     clock_ns: u64,
-    /// When the clocks began to go by themselves.
-    real_since: Option<Instant>,
+    /// When the clocks were looked at last, if they go on by themselves.
+    looked_at: Option<Instant>,
     random: Random,
     boot: u64,
     recorder: Option<Recorder>,
@@ -98,11 +98,11 @@ impl MemoryEnv {
         MemoryEnv::with_seed(0)
     }
 
-    /// An empty machine whose clocks go on by themselves, too: for a store that slows writers by what it has measured. Without that each
-    /// write sleeps as long as a write may.
+    /// An empty machine whose clocks also go on by themselves. A store that slows writers needs that: where a sleep takes no time, each
+    /// write sleeps as long as it may.
     pub fn with_real_clock() -> MemoryEnv {
         let env = MemoryEnv::new();
-        env.machine().real_since = Some(Instant::now());
+        env.machine().looked_at = Some(Instant::now());
         env
     }
 
@@ -113,7 +113,7 @@ impl MemoryEnv {
             devices: BTreeMap::new(),
             script: Script::default(),
             clock_ns: 0,
-            real_since: None,
+            looked_at: None,
             random: Random(seed),
             boot: 1,
             recorder: None,
@@ -296,7 +296,7 @@ impl Machine {
             devices: self.devices.iter().map(|(path, device)| (path.clone(), device.copied())).collect(),
             script: Script::default(),
             clock_ns: self.clock_ns,
-            real_since: self.real_since,
+            looked_at: self.looked_at,
             // Another stream, so that what follows does not repeat what this machine goes on to draw.
             random: Random(self.random.0 ^ 0x5851_f42d_4c95_7f2d),
             boot,
@@ -328,10 +328,10 @@ impl Machine {
 
     fn ticked_ns(&mut self) -> u64 {
         self.clock_ns += CLOCK_STEP_NS;
-        if let Some(since) = &mut self.real_since {
+        if let Some(looked_at) = &mut self.looked_at {
             let now = Instant::now();
-            self.clock_ns += now.duration_since(*since).as_nanos() as u64;
-            *since = now;
+            self.clock_ns += now.duration_since(*looked_at).as_nanos() as u64;
+            *looked_at = now;
         }
         self.clock_ns
     }

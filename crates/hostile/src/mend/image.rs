@@ -8,7 +8,6 @@ use super::{pool, put};
 const FOOTER_BYTES: usize = 64;
 const CRC_AT: usize = 12;
 const LENGTH_AT: usize = 16;
-
 const PAGE_BYTES: usize = 64 << 10;
 
 /// The seed of the pages' checksums: of what binds the image to its store and its table files.

@@ -1,8 +1,6 @@
 //! What crashes of threads that are threads leave, and what the simulator itself does.
 
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use slmdb::engines;
@@ -20,15 +18,6 @@ use slmdb_testkit::{MemoryEnv, Recording};
 
 use crate::budget;
 
-/// Does the same with each engine, side by side: the threads of a store wait most of the time.
-fn of_each_engine<T: Send>(work: impl Fn(EngineName) -> T + Sync) -> Vec<T> {
-    let work = &work;
-    thread::scope(|scope| {
-        let working: Vec<_> = engines::names().map(|engine| scope.spawn(move || work(engine))).collect();
-        working.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    })
-}
-
 /// Crashes workloads of these seeds; how much was looked at, and on how many call paths.
 fn crash(engine: EngineName, seeds: std::ops::Range<u64>, has_pool: bool) -> (Counts, (usize, usize)) {
     let explorer = Explorer::new(CallPaths::new(), Effort::default());
@@ -42,20 +31,20 @@ fn crash(engine: EngineName, seeds: std::ops::Range<u64>, has_pool: bool) -> (Co
 
 #[test]
 fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
-    of_each_engine(|engine| {
+    for engine in engines::names() {
         let (counts, (paths, opening_paths)) = crash(engine, 1000..1000 + budget(), true);
         assert!(paths > 40 && opening_paths > 20, "{engine}: {paths} and {opening_paths} paths are few");
         assert!(counts.joint_images > 200 && counts.second_crashes > 200 && counts.third_crashes > 40, "{counts:?}");
-    });
+    }
 }
 
 #[test]
 fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
-    of_each_engine(|engine| {
+    for engine in engines::names() {
         let (counts, (paths, opening_paths)) = crash(engine, 2000..2000 + 20 * budget(), false);
         assert!(paths > 30 && opening_paths > 15, "{engine}: {paths} and {opening_paths} paths are few");
         assert!(counts.images > 300 && counts.second_crashes > 15, "{counts:?}");
-    });
+    }
 }
 
 /// The layers under a store keep what they promise by themselves.
@@ -72,27 +61,22 @@ fn the_layers_under_a_store_keep_their_own_promises() {
 /// kinds, each has half of the works, unless there is time.)
 #[test]
 fn a_crash_during_a_copy_a_repair_or_a_removal_leaves_a_way_on() {
-    let crash = |engine| {
-        let mut second_crashes = 0;
-        for seed in 0..budget() {
-            let setups: Vec<_> = upkeep::setups(engine, seed).collect();
-            let are_shared_out = budget() == 1 && setups.iter().filter(|setup| setup.has_pool).count() > 1;
-            for setup in setups {
-                let is_left_out =
-                    |number: usize| are_shared_out && setup.has_pool && number.is_multiple_of(2) == setup.in_file;
-                for (_, work) in upkeep::works(setup).enumerate().filter(|(number, _)| !is_left_out(*number)) {
-                    let counts =
-                        upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();
-                    println!("{engine}, {work:?}, pool {}, in a file {}: {counts:?}", setup.has_pool, setup.in_file);
-                    // (A removal has the fewest, and LAB-DB's repair, which finds less to do.)
-                    assert!(counts.images > 20 && counts.kills > 5, "{work:?}, {setup:?}: {counts:?}");
-                    second_crashes += counts.second_crashes;
+    let mut second_crashes = 0;
+    for (engine, seed) in engines::names().flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
+        let pools = upkeep::setups(engine, seed).filter(|setup| setup.has_pool).count();
+        for setup in upkeep::setups(engine, seed) {
+            for (number, work) in upkeep::works(setup).enumerate() {
+                if budget() == 1 && pools > 1 && setup.has_pool && number.is_multiple_of(2) == setup.in_file {
+                    continue;
                 }
+                let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();
+                println!("{engine}, {work:?}, pool {}, in a file {}: {counts:?}", setup.has_pool, setup.in_file);
+                // (A removal has the fewest, and LAB-DB's repair, which finds less to do.)
+                assert!(counts.images > 20 && counts.kills > 5, "{work:?}, {setup:?}: {counts:?}");
+                second_crashes += counts.second_crashes;
             }
         }
-        second_crashes
-    };
-    let second_crashes: u64 = of_each_engine(crash).into_iter().sum();
+    }
     assert!(second_crashes > 100 * budget(), "{second_crashes}");
 }
 

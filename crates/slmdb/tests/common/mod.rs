@@ -346,10 +346,14 @@ pub fn budget() -> u64 {
     std::env::var("SLMDB_TEST_BUDGET").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
 }
 
-/// How many rounds a random test makes: so many on the first engine, a third on others, which have the same store above them; more
-/// with `SLMDB_TEST_BUDGET`.
+/// All of these on the first engine, a third on others, which have the same store above them.
+pub fn share(on_first: u64) -> u64 {
+    if engine() == engines()[0] { on_first } else { on_first.div_ceil(3) }
+}
+
+/// How many rounds of chance alone a random test makes: its share, and more with `SLMDB_TEST_BUDGET`.
 pub fn rounds(on_first: u64) -> u64 {
-    budget() * if engine() == engines()[0] { on_first } else { on_first.div_ceil(3) }
+    budget() * share(on_first)
 }
 
 /// Everything in the store, by a forward scan; compared with a backward one.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::common::{Home, On, Random, budget, rounds};
+use crate::common::{Home, On, Random, budget};
 use slmdb::{Comparator, Cursor, Db, Snapshot, WriteBatch};
 
 const KEYS: u64 = 2000;
@@ -101,7 +101,7 @@ fn change(db: &Db, model: &mut Model, random: &mut Random, value: u64) {
 
 #[test]
 fn cursors_over_deletes_see_their_moment() {
-    for seed in 0..rounds(2) {
+    for seed in 0..2 * budget() {
         let (home, mut random) = (Home::new(On::Dram), Random(seed + 1));
         let options = home.options();
         let options = if seed % 2 == 1 { options.comparator(Unknown) } else { options };

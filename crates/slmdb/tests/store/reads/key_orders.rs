@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::{Home, MEDIA, Model, On, Random, assert_verified, budget, rounds};
+use crate::common::{Home, MEDIA, Model, On, Random, assert_verified, budget, share};
 use slmdb::{Comparator, Db, ErrorKind, Medium, WriteBatch};
 
 /// Orders by name, so that a child process can be told which.
@@ -150,7 +150,7 @@ fn random_operations_match_a_model_in_every_order() {
                 println!("{on:?}, {order:?}, seed {seed}");
                 let home = Home::new(on);
                 let (mut random, mut model) = (Random(seed), Model::new());
-                for round in 0..rounds(4) / budget() {
+                for round in 0..share(4) {
                     let options = home
                         .options()
                         .memtable_bytes([16 << 10, 64 << 10][(round % 2) as usize])

@@ -342,7 +342,7 @@ fn a_disk_filled_to_the_last_byte_on_emulated() {
 /// (A delete that needed 309 bytes was refused although 2990 were kept back for deletes: it was to get 4 KiB more, or nothing.)
 #[test]
 fn a_delete_gets_what_is_kept_back_although_that_is_little() {
-    for round in 0..crate::common::rounds(8) {
+    for round in 0..8 * crate::common::budget() {
         filled_up(Filling::DiskOnDram, Kind::LongKeys, 700_000 + 4096 * (round / 4), false);
     }
 }

@@ -86,7 +86,7 @@ fn compactions_that_find_no_space_keep_no_writer_waiting() {
 /// have used up what was set aside for that, the store opens for reading, and for writing once there is space.
 #[test]
 fn a_disk_too_full_for_a_manifest_lets_only_readers_in() {
-    for seed in 0..crate::common::rounds(2) {
+    for seed in 0..2 * crate::common::budget() {
         let context = format!("seed {seed}");
         let machine = Machine::new(Scarce::DiskOnDram, 3 << 19);
         let order = SlowInCompactions::default();

@@ -162,6 +162,19 @@ fn a_reader_who_sleeps_holds_up_little_memory() {
     assert!(read_all(&tree, Direction::Forward, 100).iter().all(|(_, found)| found.sequence == 9));
 }
 
+/// The first chunks are short.
+#[test]
+fn a_small_index_takes_little_memory() {
+    let tree = tree(Settings::default());
+    let keys: Vec<[u8; 12]> = (0..1000).map(key).collect::<BTreeSet<_>>().into_iter().collect();
+    for (count, most_bytes) in [(1, 160 << 10), (1000, 1 << 20)] {
+        let decide = |_: usize, _| Ok(Decision::Put(Found { place: of_round(1), sequence: 1 }));
+        tree.update_sorted(&keys[..count], decide, |_, _| {}).unwrap();
+        println!("{count} keys: {} bytes", tree.memory_bytes());
+        assert!(tree.memory_bytes() <= most_bytes, "{} bytes for {count} keys", tree.memory_bytes());
+    }
+}
+
 /// Nine of ten keys go, at random or all that are next to each other: chunks go back to the system.
 #[test]
 fn memory_goes_back_when_most_keys_have_gone() {
