@@ -67,10 +67,10 @@ pub fn prepare(engine: &EngineKind, options: &Options, directory: &Path) -> Resu
     pool_binding::bind(engine, &mut options, &mut state)?;
     let openings = state.home.map_or(0, |home| home.pool_openings);
     home::set_home(&*options.env, directory, &mut state, openings)?;
-    // A killed process may not have made the MANIFEST or its name durable. But recovery removes what it does not name, and a
-    // pool made for a store that has none would belong to no store. On a full disk, where removing frees space, it is synced
-    // in place.
-    let is_left = !is_new && !options.read_only && state.closed_at_sequence.is_none();
+    // A killed process may not have made the MANIFEST or its name durable, not even its record of a clean close. But recovery
+    // removes what it does not name, and a pool made for a store that has none would belong to no store. On a full disk, where
+    // removing frees space, it is synced in place.
+    let is_left = !is_new && !options.read_only;
     let make_durable = || match Manifest::rewrite(&*options.env, directory, &reading.state) {
         Err(Error::Full { .. }) => Manifest::make_durable(&*options.env, directory, &reading),
         rewritten => rewritten.map(drop),
