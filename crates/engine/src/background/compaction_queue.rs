@@ -3,6 +3,7 @@
 //! Flushes may fill a place of limited size below the MemTables (level 0 of LAB-DB). The compaction that takes entries out of
 //! there is the *drain*: flushes wait for it where the place is full.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
@@ -43,9 +44,9 @@ struct Inner {
     /// How often there may have come work, or an end of some.
     changes: u64,
     space_wanted: Option<SpaceWanted>,
-    /// What the last compaction for space was asked for, if it found nothing to do, or no space itself, and nothing has
-    /// changed since.
-    found_nothing: Option<SpaceWanted>,
+    /// Of which resources the last compaction for space found nothing to do, or no space itself, since anything has changed; and
+    /// whether that was at any cost.
+    found_nothing: BTreeMap<Resource, bool>,
     /// Threads that compact, or look whether they should.
     running: usize,
     /// One of them compacts alone, and no other begins.
@@ -85,7 +86,7 @@ impl CompactionQueue {
     /// LOCKS: compactions
     pub fn wake(&self) {
         let mut inner = self.inner.lock();
-        inner.found_nothing = None;
+        inner.found_nothing.clear();
         inner.in_vain_until = None;
         // Something may be left that is not passed over. The next try shows it.
         inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
@@ -114,8 +115,7 @@ impl CompactionQueue {
         if inner.is_stopping {
             return false;
         }
-        let covers = |found: SpaceWanted| found.resource == wanted.resource && found.at_any_cost >= wanted.at_any_cost;
-        if inner.found_nothing.is_some_and(covers) {
+        if inner.found_nothing.get(&wanted.resource).is_some_and(|&at_any_cost| at_any_cost >= wanted.at_any_cost) {
             // The one that runs may change that.
             inner.is_awaited = inner.running > 0;
             return inner.is_awaited;
@@ -146,11 +146,11 @@ impl CompactionQueue {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         if has_worked {
-            inner.found_nothing = None;
+            inner.found_nothing.clear();
             inner.changes += 1;
             self.work_came.notify_all();
-        } else if wanted.is_some() {
-            inner.found_nothing = wanted;
+        } else if let Some(wanted) = wanted {
+            inner.found_nothing.insert(wanted.resource, wanted.at_any_cost);
         }
         self.compaction_ended.notify_all();
         std::mem::take(&mut inner.is_awaited) || has_worked || wanted.is_some()
@@ -298,6 +298,30 @@ mod tests {
         assert_eq!(queue.inner.lock().in_vain_until, until, "tries without the reserve put it off no further");
         queue.inner.lock().in_vain_until = Some(Instant::now());
         assert!(!queue.was_in_vain(), "something may have changed outside");
+    }
+
+    /// (Whoever wants both in turn would have the threads look in vain for ever.)
+    #[test]
+    fn what_was_found_of_one_resource_says_nothing_of_another() {
+        let queue = CompactionQueue::default();
+        let wanted = |resource, at_any_cost| SpaceWanted { resource, at_any_cost };
+        let looks_in_vain = |expected| {
+            let begun = queue.begin();
+            assert_eq!(begun.map(|wanted| wanted.resource), Some(expected));
+            queue.end(false, begun);
+        };
+        for resource in [Resource::Pool, Resource::Disk] {
+            assert!(queue.want_space(wanted(resource, false)));
+            looks_in_vain(resource);
+        }
+        for resource in [Resource::Pool, Resource::Disk] {
+            assert!(!queue.want_space(wanted(resource, false)), "nothing has changed");
+        }
+        assert!(queue.want_space(wanted(Resource::Pool, true)), "that is more");
+        looks_in_vain(Resource::Pool);
+        assert!(!queue.want_space(wanted(Resource::Pool, false)));
+        queue.wake();
+        assert!(queue.want_space(wanted(Resource::Disk, false)));
     }
 
     /// (Each woke the others, which looked in vain, too, and so on: a hundredth of a processor for a store at rest.)

@@ -34,7 +34,7 @@ const JOB_PAUSE_FIRST: Duration = Duration::from_millis(1);
 const JOB_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// What there is too little of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// Space on the disk.
     Disk,
@@ -238,6 +238,11 @@ impl SpaceController {
             Error::Full { path, .. } if path == self.tier.pool_path() => Resource::Pool,
             _ => Resource::Disk,
         }
+    }
+
+    /// Whether both errors are about the same resource.
+    pub fn are_alike(&self, one: &Error, other: &Error) -> bool {
+        self.lacking(one) == self.lacking(other)
     }
 
     /// How often space has been given back. A change is a reason to look for space again.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{Edit, EngineSection, FileRecord, StoreState};
@@ -21,12 +21,13 @@ use super::store::Store;
 use super::tier::{Moment, Tier};
 use super::tier_state::TierState;
 use crate::background::workers::{Work, work};
+use crate::batch::Totals;
 use crate::directory::EngineKind;
 use crate::files::file_records::numbered;
 use crate::files::location::Location;
 use crate::files::obsolete_files::PinnedFiles;
 use crate::read::snapshots::{Moments, Snapshots};
-use crate::space::allowance::Grant;
+use crate::space::allowance::{Grant, table_bytes};
 use crate::space::controller::{Resource, TakenFrom, TierSpace};
 use crate::write::memtables::Immutable;
 use crate::{
@@ -40,6 +41,10 @@ struct MapState {
     map: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     /// How often the map was asked.
     asked: AtomicU64,
+    /// The most entries for which the pool has space.
+    pool_entries_max: AtomicU64,
+    /// The disk has no space for any table file until a compaction gives it back.
+    is_disk_short: AtomicBool,
 }
 
 impl PinnedFiles for MapState {
@@ -53,7 +58,10 @@ impl TierSpace for MapState {
         self.pool.path()
     }
 
-    fn reserve(&self, _: &Grant, _: TakenFrom) -> Result<()> {
+    fn reserve(&self, grant: &Grant, _: TakenFrom) -> Result<()> {
+        if grant.totals.entries > self.pool_entries_max.load(Ordering::SeqCst) {
+            return Err(Error::Full { path: self.pool_path().into(), what: "set aside".into() });
+        }
         Ok(())
     }
 
@@ -65,8 +73,12 @@ impl TierSpace for MapState {
         false
     }
 
-    fn compact_for(&self, _: Resource, _: bool) -> bool {
-        false
+    fn file_bytes(&self, options: &Options, allowance: &Totals) -> u64 {
+        if self.is_disk_short.load(Ordering::SeqCst) { 2 << 30 } else { table_bytes(options, allowance) }
+    }
+
+    fn compact_for(&self, resource: Resource, _: bool) -> bool {
+        resource == Resource::Disk && self.is_disk_short.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -246,7 +258,14 @@ impl Opening for MapOpening {
 
     fn recover(_: Recovery<'_>, pool: Arc<Pool<AnyMedium>>) -> Result<Recovered<StateOf<Self>>> {
         let (snapshots, map) = (Snapshots::new(KeyOrder::Bytewise), Mutex::new(BTreeMap::new()));
-        let state = Arc::new(MapState { pool, snapshots, map, asked: AtomicU64::new(0) });
+        let state = Arc::new(MapState {
+            pool,
+            snapshots,
+            map,
+            asked: AtomicU64::new(0),
+            pool_entries_max: AtomicU64::new(u64::MAX),
+            is_disk_short: AtomicBool::new(false),
+        });
         Ok(Recovered { state, remove_leftovers: Box::new(|_| Ok(())) })
     }
 }
@@ -413,6 +432,40 @@ fn a_full_disk_takes_deletes_and_no_puts() {
     }
     env.set_capacity(CAPACITY_BYTES);
     store.write(&put("another", "value"), false).unwrap();
+    store.close().unwrap();
+}
+
+/// The pool had no space for a usual MemTable and nothing to compact; the smallest one found none on the disk. Nobody asked for that
+/// of the disk, so deletes were refused for ever.
+#[test]
+fn deletes_lead_out_of_a_full_pool_while_the_disk_keeps_too_little_back() {
+    // The pool does for the deletes for which space is kept, and for no usual MemTable.
+    const POOL_ENTRIES_MAX: u64 = 100;
+    let env = MemoryEnv::new();
+    env.set_capacity(1 << 30);
+    let store = open_in(&env);
+    store.write(&put("key", "value"), false).unwrap();
+    let (parts, state) = (&store.shared.parts, &store.shared.tier.state);
+    state.pool_entries_max.store(POOL_ENTRIES_MAX, Ordering::SeqCst);
+    state.is_disk_short.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let compacts = scope.spawn(|| {
+            while state.is_disk_short.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            parts.gave_space_back(None).unwrap();
+        });
+        let mut delete = WriteBatch::new();
+        delete.delete("key").unwrap();
+        // The first ones find space in the MemTable that is there.
+        while !compacts.is_finished() {
+            let written = store.write(&delete, false);
+            let is_asked_for = !written.is_err() || !state.is_disk_short.swap(false, Ordering::SeqCst);
+            assert!(is_asked_for, "what the disk lacks was not asked for: {written:?}");
+        }
+        compacts.join().unwrap();
+    });
+    assert!(!store.contains_key(b"key").unwrap());
     store.close().unwrap();
 }
 

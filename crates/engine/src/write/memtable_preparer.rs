@@ -145,7 +145,6 @@ impl MemTablePreparer {
         // Read before the space is asked for, so that what comes back meanwhile is noticed.
         let returned = self.space.returned(&self.writes.memtables.lock());
         self.catalog.reserve.expect_usual_files();
-        let options = &self.context.options;
         let expected = expected(self.writes.arenas.usual_bytes(), &self.writes.memtables.lock().last_taken());
         let mut full = match self.provide_one(TakenFrom::FreeSpace, &expected, &request) {
             Err(full @ Error::Full { .. }) => full,
@@ -176,12 +175,17 @@ impl MemTablePreparer {
         let mut memtables = match self.space.await_space(memtables, &shortage, is_worth_flushing) {
             Awaited::TryAgain => return Ok(()),
             Awaited::MakeDo => {
-                let less = smaller(&expected).map(|less| (TakenFrom::FreeSpace, less));
-                let reserved = is_for_deletes.then(|| (TakenFrom::Reserve, kept_for_deletes(options)));
-                for (from, allowance) in less.chain(reserved) {
-                    match self.provide_one(from, &allowance, &request) {
-                        Err(Error::Full { .. }) => {}
-                        done => return done.map(|()| self.answer()),
+                let lack = match self.make_do(&request, &expected) {
+                    Err(lack @ Error::Full { .. }) => lack,
+                    done => return done.map(|()| self.answer()),
+                };
+                if !self.space.are_alike(&lack, &full) {
+                    // Nothing brings what the usual one lacks, but something may bring what the smallest one does.
+                    let readers_hold_space = self.space.readers_hold(&lack)?;
+                    let shortage = Shortage { full: &lack, returned, readers_hold_space, is_for_deletes };
+                    let memtables = self.writes.memtables.lock();
+                    if let Awaited::TryAgain = self.space.await_space(memtables, &shortage, false) {
+                        return Ok(());
                     }
                 }
                 self.writes.memtables.lock()
@@ -197,6 +201,23 @@ impl MemTablePreparer {
         memtables.wanted = None;
         self.writes.work_done.notify_all();
         Ok(())
+    }
+
+    /// Sees to it that there is a smaller MemTable for a request; for deletes from what is reserved for them, if need be.
+    /// [`Error::Full`]: what even the smallest one lacks.
+    /// LOCKS: those of [`MemTablePreparer::provide_one`]
+    fn make_do(&self, request: &Request, expected: &Totals) -> Result<()> {
+        let less = smaller(expected).map(|less| (TakenFrom::FreeSpace, less));
+        let for_deletes = kept_for_deletes(&self.context.options);
+        let reserved = request.totals.are_deletes().then_some((TakenFrom::Reserve, for_deletes));
+        let mut provided = Ok(());
+        for (from, allowance) in less.chain(reserved) {
+            provided = self.provide_one(from, &allowance, request);
+            if !matches!(provided, Err(Error::Full { .. })) {
+                break;
+            }
+        }
+        provided
     }
 
     /// Lets waiting writers look again: a MemTable is there.
