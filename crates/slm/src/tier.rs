@@ -87,7 +87,12 @@ impl Tier for SlmTier {
                 files,
                 checkpointer: checkpointer.clone(),
             }),
-            reader: Arc::new(Reader { store: store(), state: state(), cold_ranges: Default::default() }),
+            reader: Arc::new(Reader {
+                store: store(),
+                state: state(),
+                cold_ranges: Default::default(),
+                spare_buffers: Default::default(),
+            }),
             checkpointer,
             store: store(),
             state: state(),

@@ -104,7 +104,7 @@ impl TableReader {
     }
 
     /// Checks an entry by itself, and whether it is a wanted version of this key.
-    #[inline]
+    #[inline(always)]
     fn checked_entry(
         &self,
         stored: &[u8],

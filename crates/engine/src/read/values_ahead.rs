@@ -56,7 +56,7 @@ pub struct ValuesAhead {
 struct Value {
     location: Location,
     /// Where it is in the chunk.
-    range: Range<usize>,
+    range: Range<u32>,
 }
 
 impl ValuesAhead {
@@ -91,7 +91,7 @@ impl ValuesAhead {
     #[inline]
     fn in_chunk(&self) -> Option<(&Arc<[u8]>, Range<usize>)> {
         let value = self.values.get(self.passed.checked_sub(1)?)?;
-        Some((self.chunk.as_ref()?, value.range.clone()))
+        Some((self.chunk.as_ref()?, value.range.start as usize..value.range.end as usize))
     }
 
     /// Turns to a value that is in the chunk. `false`: it is not.
@@ -101,10 +101,13 @@ impl ValuesAhead {
         let at = match self.values.get(self.passed) {
             Some(next) if is_it(next) => self.passed,
             // It may be the one that was taken last, once more, or some were left out.
-            _ => match self.values.iter().position(is_it) {
-                Some(at) => at,
-                None => return false,
-            },
+            _ => {
+                let last = self.passed.saturating_sub(1);
+                match self.values[last..].iter().position(is_it) {
+                    Some(at) => last + at,
+                    None => return false,
+                }
+            }
         };
         self.passed = at + 1;
         self.note_file(seeks, location.file);
@@ -167,9 +170,9 @@ impl ValuesAhead {
         };
         // (It may have been moved since the index was read.)
         if count > 1 && is_there {
-            self.fill_chunk(tables, entries, count)?;
             following.nth(count - 2);
-            self.prefetched = self.prefetch(tables, following, self.at_once.min(VALUES_AT_ONCE), 0);
+            let asked_for = self.fill_chunk(tables, entries, count, following.clone())?;
+            self.prefetched = self.prefetch(tables, following, self.at_once.min(VALUES_AT_ONCE), asked_for);
             self.passed = 1;
             return Ok(!self.values.is_empty());
         }
@@ -185,23 +188,34 @@ impl ValuesAhead {
     }
 
     /// Copies so many values into a chunk, or those that are to be had. The error is that of the first: of the others' the cursor hears
-    /// when it comes to them.
+    /// when it comes to them. Of what follows, an entry is asked for with each that is copied: a processor can wait for a few at once,
+    /// and checks meanwhile. Returns how many that were.
     fn fill_chunk<'k>(
         &mut self,
         tables: &Tables,
         entries: impl Iterator<Item = (&'k [u8], Location)>,
         count: usize,
-    ) -> Result<()> {
+        mut following: impl Iterator<Item = (&'k [u8], Location)>,
+    ) -> Result<usize> {
         let unused = self.chunk.take().filter(|chunk| Arc::strong_count(chunk) == 1);
         let mut chunk = unused.unwrap_or_else(|| std::iter::repeat_n(0, CHUNK_BYTES).collect());
-        let Some(bytes) = Arc::get_mut(&mut chunk) else { return Ok(()) };
-        let mut start = 0;
+        let Some(bytes) = Arc::get_mut(&mut chunk) else { return Ok(0) };
+        let (mut start, mut asked_for) = (0, 0);
         for (key, location) in entries.take(count) {
-            let table = self.files.open(tables, location.file);
+            if let Some((_, next)) = following.next() {
+                self.files.prefetch(tables, next);
+                asked_for += 1;
+            }
+            let table = match self.files.open(tables, location.file) {
+                Ok(table) => table,
+                Err(error) if start == 0 => return Err(error),
+                Err(_) => break,
+            };
             let into = bytes.get_mut(start..).unwrap_or_default();
-            match table.and_then(|table| table.copy_mapped_entry(location.place, key, location.sequence, into)) {
+            match table.copy_mapped_entry(location.place, key, location.sequence, into) {
                 Ok(Some(value)) => {
-                    self.values.push(Value { location, range: start + value.start..start + value.end });
+                    let range = (start + value.start) as u32..(start + value.end) as u32;
+                    self.values.push(Value { location, range });
                 }
                 Err(error) if start == 0 => return Err(error),
                 Ok(None) | Err(_) => break,
@@ -209,7 +223,7 @@ impl ValuesAhead {
             start += room_bytes(location);
         }
         self.chunk = Some(chunk);
-        Ok(())
+        Ok(asked_for)
     }
 
     /// Has the processor fetch the entries of a chunk, which are the first of these, `most` at most; but not those that it was asked for
@@ -240,6 +254,15 @@ impl ValuesAhead {
     pub fn prepare_seek(&mut self) {
         self.values.clear();
         (self.passed, self.at_once, self.prefetched, self.left_out) = (0, 0, 0, 0);
+    }
+
+    /// Forgets all values, for another cursor. Its memory is kept, but for what a caller still has.
+    pub fn reset(&mut self) {
+        self.prepare_seek();
+        (self.file_last, self.alone) = (None, Slice::new());
+        for copy in [&mut self.chunk, &mut self.buffer] {
+            copy.take_if(|copy| Arc::strong_count(copy) > 1);
+        }
     }
 
     /// What all of it takes in memory, in bytes.

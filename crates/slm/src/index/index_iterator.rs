@@ -43,8 +43,15 @@ struct Rest {
 }
 
 impl IndexSource {
-    pub(crate) fn new(moment: u64) -> IndexSource {
-        IndexSource { moment, read: IndexRead::default(), position: None, readings: 0, rest: Rest::default() }
+    /// One on no key. `read`: buffers of an earlier one.
+    pub(crate) fn new(moment: u64, read: IndexRead) -> IndexSource {
+        IndexSource { moment, read, position: None, readings: 0, rest: Rest::default() }
+    }
+
+    /// Gives its buffers for another one. After that it is on no key.
+    pub(crate) fn take_buffers(&mut self) -> IndexRead {
+        (self.position, self.rest) = (None, Rest::default());
+        std::mem::take(&mut self.read)
     }
 
     /// The current key.
@@ -195,8 +202,10 @@ impl IndexSource {
             self.read.entries.reverse();
         }
         let next = self.read.next.take();
-        let far = next.clone().map_or(Bound::Unbounded, |next| other_side(next).unwrap_or(Bound::Unbounded));
-        let far = far.as_ref().map(Vec::as_slice);
+        let far = next
+            .as_ref()
+            .and_then(|next| other_side(next.as_ref()))
+            .map_or(Bound::Unbounded, |far| far.map(Vec::as_slice));
         let range = if direction == Direction::Forward { (near, far) } else { (far, near) };
         self.add_replaced(index.snapshots.replaced_in(range, self.moment), index.keys.order());
         Ok(next)
@@ -232,7 +241,7 @@ impl IndexSource {
 }
 
 /// The bound that begins where `bound` ends.
-fn other_side(bound: Bound<Vec<u8>>) -> Option<Bound<Vec<u8>>> {
+fn other_side<K>(bound: Bound<K>) -> Option<Bound<K>> {
     match bound {
         Bound::Included(key) => Some(Bound::Excluded(key)),
         Bound::Excluded(key) => Some(Bound::Included(key)),

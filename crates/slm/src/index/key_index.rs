@@ -216,6 +216,17 @@ impl IndexRead {
         self.entries.push(IndexEntry { key: start..self.keys.len(), location });
     }
 
+    /// Makes buffers ready for another cursor. Those for an index in the pool are given up: they know where they were.
+    pub(crate) fn reset(&mut self) {
+        self.clear();
+        self.leaf = LeafRead::new();
+    }
+
+    /// What they take then, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.keys.capacity() + self.entries.capacity() * size_of::<IndexEntry>()) as u64 + self.range.memory_bytes()
+    }
+
     /// Forgets what was read, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();

@@ -22,6 +22,7 @@ use slmdb_order::Direction;
 use slmdb_table::Place;
 
 use crate::index::index_iterator::IndexSource;
+use crate::index::key_index::IndexRead;
 use crate::operations::get::Reader;
 
 /// Entries that are asked for at once: at first, if nothing is known of ranges; the growth each time; and at most. The
@@ -60,7 +61,7 @@ impl Scout {
     /// A scout that sees the index as it was at this moment.
     pub(crate) fn new(moment: u64) -> Scout {
         Scout {
-            source: IndexSource::new(moment),
+            source: IndexSource::new(moment, IndexRead::default()),
             direction: Direction::Forward,
             lead: None,
             lead_min: 0,

@@ -21,6 +21,7 @@ use slmdb_env::Result;
 use slmdb_table::Slice;
 
 use crate::operations::ask_ahead::range_lengths::RangeLengths;
+use crate::operations::range_query::SpareBuffers;
 use crate::paper::candidate_list::Source;
 use crate::state::SlmState;
 
@@ -29,6 +30,7 @@ pub(crate) struct Reader {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<SlmState>,
     pub(crate) cold_ranges: RangeLengths,
+    pub(crate) spare_buffers: SpareBuffers,
 }
 
 impl Reader {
@@ -73,8 +75,9 @@ impl SeekCounter for Reader {
         if !options.compaction.seeks || options.read_only || state.is_manual {
             return;
         }
-        let seeks = state.notes.seeks.add(file);
-        if seeks % options.compaction.seeks_min != 0 {
+        let (seeks, seeks_min) = (state.notes.seeks.add(file), options.compaction.seeks_min);
+        // From there on not at each one. (Dividing would take longer than counting.)
+        if seeks < seeks_min || seeks & ((1 << seeks_min.ilog2()) - 1) != 0 {
             return;
         }
         // A commit holds the catalog while the disk writes. A reader does not wait for that; a later seek checks again.

@@ -12,13 +12,41 @@ use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::store::cursor::{SeekTo, TierCursor};
 use slmdb_env::{Error, Result};
 use slmdb_order::{Direction, EntryKind};
+use slmdb_sync::scheduled::Mutex;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
+use crate::index::key_index::IndexRead;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
 use crate::paper::PaperPolicy;
 use crate::paper::sequentiality_degree::Sequentiality;
+
+/// How many cursors' buffers are kept for the next ones, and what those of one may take, in bytes.
+const SPARE_MAX: usize = 4;
+const SPARE_BYTES_MAX: u64 = 32 << 10;
+
+/// Buffers of cursors that are gone, for the next ones: a short range takes as long to get them as to be read.
+#[derive(Default)]
+pub(crate) struct SpareBuffers(Mutex<Vec<(IndexRead, ValuesAhead)>>);
+
+impl SpareBuffers {
+    /// Those of an earlier cursor, or new ones.
+    fn take(&self) -> (IndexRead, ValuesAhead) {
+        self.0.try_lock().and_then(|mut spare| spare.pop()).unwrap_or_default()
+    }
+
+    fn give(&self, mut index: IndexRead, mut values_ahead: ValuesAhead) {
+        index.reset();
+        values_ahead.reset();
+        if index.memory_bytes() + values_ahead.memory_bytes() <= SPARE_BYTES_MAX
+            && let Some(mut spare) = self.0.try_lock()
+            && spare.len() < SPARE_MAX
+        {
+            spare.push((index, values_ahead));
+        }
+    }
+}
 
 /// See [`TierCursor`].
 pub(crate) struct SlmCursor {
@@ -45,12 +73,13 @@ impl SlmCursor {
     /// A cursor on no key, at a moment that is registered for it.
     pub(crate) fn new(reader: Arc<Reader>, moment: u64) -> SlmCursor {
         let are_cold = reader.store.tables.are_cold.load(Relaxed);
+        let (read, values_ahead) = reader.spare_buffers.take();
         SlmCursor {
             sequentiality: reader.state.paper.as_ref().and_then(PaperPolicy::range_query),
             reader,
-            index: IndexSource::new(moment),
+            index: IndexSource::new(moment, read),
             direction: Direction::Forward,
-            values_ahead: ValuesAhead::default(),
+            values_ahead,
             buffers: ScanBuffers::new(Temperature::new(are_cold)),
             lent: Slice::new(),
             scout: None,
@@ -225,8 +254,10 @@ impl TierCursor for SlmCursor {
         if self.reader.store.tables.are_cold.load(Relaxed) != is_cold {
             self.reader.store.tables.are_cold.store(is_cold, Relaxed);
         }
-        (self.values_ahead, self.buffers, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
+        let values_ahead = std::mem::take(&mut self.values_ahead);
+        (self.buffers, self.scout) = (ScanBuffers::default(), None);
         self.account();
+        self.reader.spare_buffers.give(self.index.take_buffers(), values_ahead);
         0
     }
 }

@@ -28,11 +28,11 @@ impl<'n> Node<'n> {
         self.part(self.prefix_at() + usize::from(self.header().prefix), self.tails_bytes())
     }
 
-    /// How many bytes each head and each tail has, if all suffixes are of one length, and whole heads.
+    /// How many bytes each head and each tail has, if all suffixes are of one length.
     #[inline(always)]
     pub fn fixed_suffix(self) -> Option<(usize, usize)> {
         let header = self.header();
-        (!self.has(VARIABLE) && header.head == 4).then_some((4, usize::from(header.tail)))
+        (!self.has(VARIABLE)).then_some((usize::from(header.head), usize::from(header.tail)))
     }
 
     /// How many bytes the head of key `index` has, and its tail.

@@ -13,6 +13,8 @@ use super::node::{Node, head_bytes};
 use super::place::Found;
 use super::tree::{LEVELS_MAX, MemoryTree};
 
+/// Bytes of a whole head.
+const HEAD_BYTES: usize = 4;
 /// So many leaves are asked for ahead.
 const LEAVES_AHEAD: usize = 2;
 
@@ -66,6 +68,11 @@ impl RangeRead {
         self.next.as_ref().map(|next| next.as_ref().map(Vec::as_slice))
     }
 
+    /// What its buffers take, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.keys.capacity() + self.entries.capacity() * size_of::<(usize, Found)>()) as u64
+    }
+
     fn clear(&mut self) {
         self.keys.clear();
         self.entries.clear();
@@ -89,13 +96,16 @@ impl RangeRead {
         // All of one length: no look at what each looks like.
         let (prefix, heads, tails) = (leaf.prefix(), leaf.heads(), leaf.tails());
         let (begin, length) = (self.keys.len(), prefix.len() + head + tail);
-        self.keys.resize(begin + (to - from) * length, 0);
-        for (index, key) in (from..to).zip(self.keys[begin..].chunks_exact_mut(length)) {
-            let (start, rest) = key.split_at_mut(prefix.len());
+        let all = begin + (to - from) * length;
+        // Heads are written whole: what is too much is in the place of what comes next.
+        self.keys.resize(all + HEAD_BYTES, 0);
+        for (index, start) in (from..to).zip((begin..).step_by(length)) {
+            let (start, rest) = self.keys[start..].split_at_mut(prefix.len());
             start.copy_from_slice(prefix);
-            rest[..head].copy_from_slice(&head_bytes(heads[index]));
-            rest[head..].copy_from_slice(&tails[index * tail..][..tail]);
+            rest[..HEAD_BYTES].copy_from_slice(&head_bytes(heads[index]));
+            rest[head..head + tail].copy_from_slice(&tails[index * tail..][..tail]);
         }
+        self.keys.truncate(all);
         let mut end = begin;
         self.entries.extend((from..to).map(|index| {
             end += length;
