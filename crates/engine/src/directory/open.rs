@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use slmdb_env::{DirectoryEntry, Env, Error, Lock, LockMode, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, StoreState};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, StoreState};
 
 use super::{EngineKind, contents, home, pool_binding};
 use crate::Options;
@@ -67,22 +67,24 @@ pub fn prepare(engine: &EngineKind, options: &Options, directory: &Path) -> Resu
     pool_binding::bind(engine, &mut options, &mut state)?;
     let openings = state.home.map_or(0, |home| home.pool_openings);
     home::set_home(&*options.env, directory, &mut state, openings)?;
-    // A killed process may not have made the MANIFEST or its name durable, not even its record of a clean close. But recovery
-    // removes what it does not name, and a pool made for a store that has none would belong to no store. On a full disk, where
-    // removing frees space, it is synced in place.
-    let is_left = !is_new && !options.read_only;
+    // A killed process may not have made the MANIFEST or its name durable. But recovery removes what it does not name, and a
+    // pool made for a store that has none would belong to no store. On a full disk, where removing frees space, it is synced
+    // in place.
     let make_durable = || match Manifest::rewrite(&*options.env, directory, &reading.state) {
         Err(Error::Full { .. }) => Manifest::make_durable(&*options.env, directory, &reading),
         rewritten => rewritten.map(drop),
     };
     // The lock of a pool that is not there yet makes its file. Any other opening that is refused changes nothing.
     let makes_pool = pool_binding::is_virgin(&state);
-    if is_left && makes_pool {
+    let (may_be_left, is_closed) = (!is_new && !options.read_only, state.closed_at_sequence.is_some());
+    if makes_pool && may_be_left && !is_closed {
         make_durable()?;
     }
     let pool_lock = home::lock_pool(&options, &state)?;
-    check_files(&options, directory, &state)?;
-    if is_left && !makes_pool {
+    let has_strays = check_files(&options, directory, &state)?;
+    // The record of a clean close may be left, too. It gives up nothing but arenas.
+    let gives_nothing_up = is_closed && state.medium.kind == MediumKind::Dram && !has_strays;
+    if !makes_pool && may_be_left && !gives_nothing_up {
         make_durable()?;
     }
     let locks: Vec<_> = std::iter::once(lock).chain(pool_lock).collect();
@@ -184,10 +186,16 @@ pub fn check_names(engine: &EngineKind, options: &Options, state: &StoreState, d
     Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
 }
 
-/// Checks that every table file of the MANIFEST is there in full length, and that it is no copy that is not whole yet.
-fn check_files(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+/// Checks that every table file of the MANIFEST is there in full length, and that it is no copy that is not whole yet. Returns
+/// whether there are arenas that the MANIFEST does not name.
+fn check_files(options: &Options, directory: &Path, state: &StoreState) -> Result<bool> {
     let entries = options.env.list_directory(directory)?;
     check_no_copy(options, &entries, directory)?;
+    let is_stray = |entry: &DirectoryEntry| match names::kind(&entry.name) {
+        FileKind::Arena(generation) => !state.arenas.contains_key(&generation),
+        _ => false,
+    };
+    let has_strays = entries.iter().any(is_stray);
     let lengths: HashMap<PathBuf, u64> =
         entries.into_iter().map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
     for (&number, record) in &state.files {
@@ -201,7 +209,7 @@ fn check_files(options: &Options, directory: &Path, state: &StoreState) -> Resul
             Some(_) => {}
         }
     }
-    Ok(())
+    Ok(has_strays)
 }
 
 #[cfg(test)]

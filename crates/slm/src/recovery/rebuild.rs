@@ -336,10 +336,11 @@ impl<'t> Plan<'t> {
             key.clear();
             key.extend_from_slice(first.key());
             let head = merge.first_head();
-            while let Some(keys) = merge.first_of(&key, head) {
-                let Some(version) = keys.version() else { break };
-                newest.consider(version, self.through);
+            let mut version = first.version();
+            while let Some(of_key) = version {
+                newest.consider(of_key, self.through);
                 merge.advance().map_err(of_any)?;
+                version = merge.first_of(&key, head).and_then(Keys::version);
             }
             self.take(&mut found, &key, on_damage.decide(&mut newest), on_damage)?;
         }

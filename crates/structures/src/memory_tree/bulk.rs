@@ -5,7 +5,7 @@
 use slmdb_env::{Error, Result};
 
 use super::garbage::Garbage;
-use super::keys::{Keys, separator};
+use super::keys::{Keys, common_bytes, separator};
 use super::node::Reference;
 use super::pending::Pending;
 use super::place::Found;
@@ -17,9 +17,10 @@ use super::update::Child;
 pub struct BulkPart {
     writer: Writer,
     settings: Settings,
-    /// The keys of the next leaf, and about how many bytes they take.
+    /// The keys of the next leaf, about how many bytes they take, and how many of them all have in common.
     keys: Keys,
     bytes: usize,
+    prefix_bytes: usize,
     leaves: Vec<Child>,
     first: Option<Vec<u8>>,
     last: Vec<u8>,
@@ -35,6 +36,7 @@ impl MemoryTree {
             settings: self.settings,
             keys: Keys::default(),
             bytes: 0,
+            prefix_bytes: 0,
             leaves: Vec::new(),
             first: None,
             last: Vec::new(),
@@ -91,23 +93,24 @@ impl BulkPart {
         if key.len() > MAXIMUM_KEY_BYTES {
             return Err(Error::invalid(format!("a key of more than {MAXIMUM_KEY_BYTES} bytes")));
         }
-        if self.first.is_some() && key <= &self.last[..] {
+        let shared_bytes = common_bytes(&self.last, key);
+        if self.first.is_some() && key.get(shared_bytes) <= self.last.get(shared_bytes) {
             return Err(Error::invalid("the keys of a bulk load don't ascend"));
         }
         let cost_bytes = key.len() + 14;
-        let prefix_bytes = if self.keys.len() > 0 { self.keys.prefix_bytes(0..self.keys.len()) } else { 0 };
-        let saved_bytes = prefix_bytes * self.keys.len().saturating_sub(1);
+        let saved_bytes = self.prefix_bytes * self.keys.len().saturating_sub(1);
         if self.keys.len() >= self.settings.leaf_keys
             || (self.keys.len() > 0 && (self.bytes + cost_bytes).saturating_sub(saved_bytes) > self.settings.leaf_bytes)
         {
             self.finish_leaf()?;
         }
         let word = found.place.word(&mut self.writer.slab)?;
+        self.prefix_bytes = if self.keys.len() == 0 { key.len() } else { self.prefix_bytes.min(shared_bytes) };
         self.keys.push(key, word, found.sequence);
         self.bytes += cost_bytes;
         self.first.get_or_insert_with(|| key.to_vec());
-        self.last.clear();
-        self.last.extend_from_slice(key);
+        self.last.truncate(shared_bytes);
+        self.last.extend_from_slice(&key[shared_bytes..]);
         self.longest_key_bytes = self.longest_key_bytes.max(key.len());
         Ok(())
     }

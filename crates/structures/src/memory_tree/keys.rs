@@ -75,7 +75,15 @@ impl Keys {
 /// How many bytes two keys have in common at their beginnings.
 #[inline]
 pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+    let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
+    for (index, (word, other_word)) in words.iter().zip(other_words).enumerate() {
+        let differing = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*other_word);
+        if differing != 0 {
+            return 8 * index + differing.trailing_zeros() as usize / 8;
+        }
+    }
+    let passed = 8 * words.len().min(other_words.len());
+    passed + one[passed..].iter().zip(&other[passed..]).take_while(|(one, other)| one == other).count()
 }
 
 /// The shortest key that is above `left` and not above `right`. REQUIRES: `left` is below `right`.

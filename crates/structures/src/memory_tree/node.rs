@@ -100,14 +100,17 @@ pub(super) struct Node<'n> {
     whose: PhantomData<&'n Header>,
 }
 
+/// (Fewer bytes than four are put together in a register: by way of memory that takes several times as long.)
 #[inline(always)]
 pub(super) fn head_of(suffix: &[u8]) -> i32 {
-    let bytes = suffix.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 4];
-        bytes[..suffix.len()].copy_from_slice(suffix);
-        bytes
-    });
-    (u32::from_be_bytes(bytes) ^ 1 << 31) as i32
+    let head = match *suffix {
+        [first, second, third, fourth, ..] => u32::from_be_bytes([first, second, third, fourth]),
+        [first, second, third] => u32::from_be_bytes([first, second, third, 0]),
+        [first, second] => u32::from_be_bytes([first, second, 0, 0]),
+        [first] => u32::from_be_bytes([first, 0, 0, 0]),
+        [] => 0,
+    };
+    (head ^ 1 << 31) as i32
 }
 
 #[inline(always)]

@@ -216,6 +216,12 @@ fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
 /// A disk of a megabyte with values of up to 400 bytes, `CompactionPolicy::Manual`: one in three, with eight beside each other.)
 #[test]
 fn a_request_that_runs_out_of_space_leaves_no_garbage() {
+    const ROUNDS_MAX: u32 = 50;
+    assert!((0..ROUNDS_MAX).any(|_| is_told_that_all_is_well()), "space never came back in time");
+}
+
+/// Whether the request was told so, which is true then. On a busy machine space comes back too late, and it is told that there is none.
+fn is_told_that_all_is_well() -> bool {
     let env = MemoryEnv::new();
     let store = store(&env);
     store.shared.parts.catalog.fill_reserve().unwrap();
@@ -245,12 +251,17 @@ fn a_request_that_runs_out_of_space_leaves_no_garbage() {
         }
         (compaction.join().unwrap(), count)
     });
+    if matches!(ended, Err(Error::Full { .. })) {
+        assert_whole(&store, "without space");
+        return false;
+    }
     ended.unwrap();
     assert!(count > 3, "{count} outputs");
     for (number, file) in &store.shared.parts.catalog.lock().state().files {
         assert_eq!(file.entries, file.live_keys, "file {number}");
     }
     assert_whole(&store, "at the end");
+    true
 }
 
 /// Their garbage was too little for the picker, and stayed for ever on a store at rest. (By reading: seen once in
