@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
-use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
+use slmdb_sync::scheduled::{Condvar, Instant, Mutex, MutexGuard};
 
 use crate::lock_order;
 use crate::space::controller::Resource;
@@ -39,14 +39,36 @@ pub struct SpaceWanted {
     pub at_any_cost: bool,
 }
 
+/// The resources for which a compaction for space has found nothing to do, or no space itself. It holds until something changes.
+#[derive(Debug, Default)]
+pub struct FoundNothing(
+    /// With the cost at which it was looked for: `true` is any cost.
+    BTreeMap<Resource, bool>,
+);
+
+impl FoundNothing {
+    /// Notes that nothing was found.
+    pub fn record(&mut self, wanted: SpaceWanted) {
+        *self.0.entry(wanted.resource).or_default() |= wanted.at_any_cost;
+    }
+
+    /// Whether another look would find nothing, either.
+    pub fn covers(&self, wanted: SpaceWanted) -> bool {
+        self.0.get(&wanted.resource).is_some_and(|&at_any_cost| at_any_cost >= wanted.at_any_cost)
+    }
+
+    /// Something has changed.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     /// How often there may have come work, or an end of some.
     changes: u64,
     space_wanted: Option<SpaceWanted>,
-    /// Of which resources the last compaction for space found nothing to do, or no space itself, since anything has changed; and
-    /// whether that was at any cost.
-    found_nothing: BTreeMap<Resource, bool>,
+    found_nothing: FoundNothing,
     /// Threads that compact, or look whether they should.
     running: usize,
     /// One of them compacts alone, and no other begins.
@@ -86,7 +108,7 @@ impl CompactionQueue {
     /// LOCKS: compactions
     pub fn wake(&self) {
         let mut inner = self.inner.lock();
-        inner.found_nothing.clear();
+        inner.found_nothing.forget();
         inner.in_vain_until = None;
         // Something may be left that is not passed over. The next try shows it.
         inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
@@ -115,7 +137,7 @@ impl CompactionQueue {
         if inner.is_stopping {
             return false;
         }
-        if inner.found_nothing.get(&wanted.resource).is_some_and(|&at_any_cost| at_any_cost >= wanted.at_any_cost) {
+        if inner.found_nothing.covers(wanted) {
             // The one that runs may change that.
             inner.is_awaited = inner.running > 0;
             return inner.is_awaited;
@@ -131,12 +153,22 @@ impl CompactionQueue {
     /// one [compacts alone](CompactionQueue::alone).
     /// LOCKS: compactions
     pub fn begin(&self) -> Option<SpaceWanted> {
+        self.enter().space_wanted.take()
+    }
+
+    /// Takes note that a requested compaction begins. Space that is wanted is not its business.
+    /// LOCKS: compactions
+    pub fn begin_request(&self) {
+        drop(self.enter());
+    }
+
+    fn enter(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.inner.lock();
         while inner.is_alone {
             inner = self.compaction_ended.wait_timeout(inner, LOOK_AGAIN);
         }
         inner.running += 1;
-        inner.space_wanted.take()
+        inner
     }
 
     /// Takes note that it has ended. `has_worked`: something was compacted. `wanted`: that was for space alone. Returns whether
@@ -146,11 +178,11 @@ impl CompactionQueue {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         if has_worked {
-            inner.found_nothing.clear();
+            inner.found_nothing.forget();
             inner.changes += 1;
             self.work_came.notify_all();
         } else if let Some(wanted) = wanted {
-            inner.found_nothing.insert(wanted.resource, wanted.at_any_cost);
+            inner.found_nothing.record(wanted);
         }
         self.compaction_ended.notify_all();
         std::mem::take(&mut inner.is_awaited) || has_worked || wanted.is_some()
@@ -322,6 +354,19 @@ mod tests {
         assert!(!queue.want_space(wanted(Resource::Pool, false)));
         queue.wake();
         assert!(queue.want_space(wanted(Resource::Disk, false)));
+    }
+
+    /// (It was taken for what a request failed at, and whoever waited heard that there was nothing to do.)
+    #[test]
+    fn a_request_leaves_space_that_is_wanted_to_others() {
+        let queue = CompactionQueue::default();
+        let wanted = SpaceWanted { resource: Resource::Disk, at_any_cost: true };
+        assert!(queue.want_space(wanted));
+        queue.begin_request();
+        queue.end(false, None);
+        assert_eq!(queue.begin().map(|begun| begun.resource), Some(Resource::Disk));
+        queue.end(false, Some(wanted));
+        assert!(!queue.want_space(wanted));
     }
 
     /// (Each woke the others, which looked in vain, too, and so on: a hundredth of a processor for a store at rest.)

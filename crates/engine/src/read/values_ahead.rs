@@ -188,8 +188,8 @@ impl ValuesAhead {
     }
 
     /// Copies so many values into a chunk, or those that are to be had. The error is that of the first: of the others' the cursor hears
-    /// when it comes to them. Of what follows, an entry is asked for with each that is copied: a processor can wait for a few at once,
-    /// and checks meanwhile. Returns how many that were.
+    /// when it comes to them. With each that is copied, the processor is asked to fetch one of those that follow, so that it checks the one
+    /// while it waits for the other. Returns how many were asked for.
     fn fill_chunk<'k>(
         &mut self,
         tables: &Tables,
@@ -262,6 +262,9 @@ impl ValuesAhead {
         (self.file_last, self.alone) = (None, Slice::new());
         for copy in [&mut self.chunk, &mut self.buffer] {
             copy.take_if(|copy| Arc::strong_count(copy) > 1);
+        }
+        if self.files.slots.len() > FILE_SLOTS_MIN {
+            self.files = Files::default();
         }
     }
 

@@ -122,9 +122,9 @@ impl Parts {
     /// Runs a compaction that a caller waits for, beside those of the threads.
     /// LOCKS: those of `compact`; compactions; memtables
     pub fn run_requested<T>(&self, queue: &CompactionQueue, compact: impl FnOnce() -> Result<T>) -> Result<T> {
-        let wanted = queue.begin();
+        queue.begin_request();
         let compacted = compact();
-        queue.end(compacted.is_ok(), wanted);
+        queue.end(compacted.is_ok(), None);
         // Another one may still be removing what it has replaced.
         queue.wait_until_idle();
         self.wake_waiting();

@@ -179,23 +179,24 @@ impl MemTablePreparer {
                     Err(lack @ Error::Full { .. }) => lack,
                     done => return done.map(|()| self.answer()),
                 };
-                if !self.space.are_alike(&lack, &full) {
+                if self.space.are_alike(&lack, &full) {
+                    self.writes.memtables.lock()
+                } else {
                     // Nothing brings what the usual one lacks, but something may bring what the smallest one does.
-                    let readers_hold_space = self.space.readers_hold(&lack)?;
-                    let shortage = Shortage { full: &lack, returned, readers_hold_space, is_for_deletes };
-                    let memtables = self.writes.memtables.lock();
-                    if let Awaited::TryAgain = self.space.await_space(memtables, &shortage, false) {
-                        return Ok(());
+                    full = lack;
+                    let readers_hold_space = self.space.readers_hold(&full)?;
+                    let shortage = Shortage { full: &full, returned, readers_hold_space, is_for_deletes };
+                    match self.space.await_space(self.writes.memtables.lock(), &shortage, false) {
+                        Awaited::TryAgain => return Ok(()),
+                        Awaited::MakeDo => self.writes.memtables.lock(),
+                        Awaited::Refused(memtables) => memtables,
                     }
                 }
-                self.writes.memtables.lock()
             }
-            Awaited::Refused(memtables) => {
-                // What the flush lacks is what stands in the way.
-                full = memtables.blocked_flush.clone().unwrap_or(full);
-                memtables
-            }
+            Awaited::Refused(memtables) => memtables,
         };
+        // If a flush waits for space, what it lacks stands in the way.
+        full = memtables.blocked_flush.clone().unwrap_or(full);
         self.context.events.space_refused(SpaceFor::Write, &full);
         memtables.space_errors.record_memtable(request, full);
         memtables.wanted = None;

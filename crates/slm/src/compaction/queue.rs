@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use slmdb_engine::background::compaction_queue::SpaceWanted;
+use slmdb_engine::background::compaction_queue::{FoundNothing, SpaceWanted};
 use slmdb_engine::lock_order;
 use slmdb_env::Result;
 use slmdb_sync::scheduled::atomic::AtomicBool;
@@ -51,8 +51,8 @@ pub(crate) struct QueueState {
     pub(crate) unfit: BTreeSet<u32>,
     /// The space that a thread waits for.
     pub(crate) space_wanted: Option<SpaceWanted>,
-    /// Whether no compaction gives space back until something changes: for a put; at any cost.
-    pub(crate) nothing_to_gain: [bool; 2],
+    /// No compaction gives this space back until something changes.
+    pub(crate) nothing_to_gain: FoundNothing,
     /// Files that a compaction for space found no space for, since the last change.
     pub(crate) no_space_for: BTreeSet<u32>,
     /// A compaction of several files found no space since the last change, because its needs are an estimate. One file
@@ -117,7 +117,7 @@ impl QueueState {
 
     /// Notes that no compaction gives anything back until something changes.
     pub(crate) fn record_nothing_to_gain(&mut self, wanted: SpaceWanted) {
-        self.nothing_to_gain[usize::from(wanted.at_any_cost)] = true;
+        self.nothing_to_gain.record(wanted);
         self.space_wanted = None;
     }
 
@@ -156,7 +156,7 @@ impl CompactionQueue {
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.changes += 1;
-        inner.nothing_to_gain = [false; 2];
+        inner.nothing_to_gain.forget();
         inner.no_space_for.clear();
         inner.one_by_one = false;
         self.changed.notify_all();

@@ -219,10 +219,11 @@ impl IndexRead {
     /// Makes buffers ready for another cursor. Those for an index in the pool are given up: they know where they were.
     pub(crate) fn reset(&mut self) {
         self.clear();
+        self.range.clear();
         self.leaf = LeafRead::new();
     }
 
-    /// What they take then, in bytes.
+    /// What the buffers take after [`IndexRead::reset`], in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.keys.capacity() + self.entries.capacity() * size_of::<IndexEntry>()) as u64 + self.range.memory_bytes()
     }

@@ -26,7 +26,7 @@ use crate::paper::sequentiality_degree::Sequentiality;
 const SPARE_MAX: usize = 4;
 const SPARE_BYTES_MAX: u64 = 32 << 10;
 
-/// Buffers of cursors that are gone, for the next ones: a short range takes as long to get them as to be read.
+/// Buffers of cursors that are gone, for the next ones. To allocate them would take a tenth of a range's time.
 #[derive(Default)]
 pub(crate) struct SpareBuffers(Mutex<Vec<(IndexRead, ValuesAhead)>>);
 

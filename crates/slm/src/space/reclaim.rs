@@ -67,10 +67,11 @@ impl TierSpace for SlmState {
         if !inner.busy.is_empty() {
             return true;
         }
-        if self.is_manual || inner.nothing_to_gain[usize::from(at_any_cost)] {
+        let wanted = SpaceWanted { resource, at_any_cost };
+        if self.is_manual || inner.nothing_to_gain.covers(wanted) {
             return false;
         }
-        inner.space_wanted = Some(SpaceWanted { resource, at_any_cost });
+        inner.space_wanted = Some(wanted);
         inner.changes += 1;
         self.compactions.changed.notify_all();
         true

@@ -100,7 +100,7 @@ pub(super) struct Node<'n> {
     whose: PhantomData<&'n Header>,
 }
 
-/// (Fewer bytes than four are put together in a register: by way of memory that takes several times as long.)
+/// The first four bytes of a suffix, as a number. (Fewer are put together without a copy in memory, which a processor would wait for.)
 #[inline(always)]
 pub(super) fn head_of(suffix: &[u8]) -> i32 {
     let head = match *suffix {

@@ -73,7 +73,8 @@ impl RangeRead {
         (self.keys.capacity() + self.entries.capacity() * size_of::<(usize, Found)>()) as u64
     }
 
-    fn clear(&mut self) {
+    /// Forgets what was read, and keeps the buffers.
+    pub fn clear(&mut self) {
         self.keys.clear();
         self.entries.clear();
         self.next = None;
@@ -97,7 +98,7 @@ impl RangeRead {
         let (prefix, heads, tails) = (leaf.prefix(), leaf.heads(), leaf.tails());
         let (begin, length) = (self.keys.len(), prefix.len() + head + tail);
         let all = begin + (to - from) * length;
-        // Heads are written whole: what is too much is in the place of what comes next.
+        // Heads are written whole. If one has fewer bytes, what comes behind it is written over the rest.
         self.keys.resize(all + HEAD_BYTES, 0);
         for (index, start) in (from..to).zip((begin..).step_by(length)) {
             let (start, rest) = self.keys[start..].split_at_mut(prefix.len());

@@ -216,7 +216,7 @@ fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
 /// A disk of a megabyte with values of up to 400 bytes, `CompactionPolicy::Manual`: one in three, with eight beside each other.)
 #[test]
 fn a_request_that_runs_out_of_space_leaves_no_garbage() {
-    const ROUNDS_MAX: u32 = 50;
+    const ROUNDS_MAX: u32 = 10;
     assert!((0..ROUNDS_MAX).any(|_| is_told_that_all_is_well()), "space never came back in time");
 }
 

@@ -37,7 +37,7 @@ fn a_generation_that_was_used_without_telling_is_not_reused() {
         let first = state(&env).next_generation;
         // Each leaves an arena; the next removes it, and takes another generation.
         for attempt in 0..2 {
-            // (If there may be something to remove, one before makes what was read durable.)
+            // (If there may be something to remove, another rename comes first: it makes what was read durable.)
             let before = u64::from(on == On::Emulated || attempt > 0);
             env.fail_after(before, &format!("rename {STORE}/MANIFEST"), Failure::Io, Repeat::Once);
             options(&env).open(STORE).unwrap_err();

@@ -3,7 +3,10 @@
 use super::{MORE_THAN_HALF, STORE, options, put_many, until_quiet};
 use crate::common::{Model, assert_same, assert_verified, contents};
 use slmdb::ErrorKind;
+use slmdb_env::Env;
+use slmdb_manifest::Manifest;
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
+use std::path::Path;
 use std::sync::Arc;
 
 fn records_without_header(synced: bool) {
@@ -142,28 +145,35 @@ fn recovery_removes_nothing_before_the_manifest_is_durable() {
 /// the arena of the spare MemTable; after a power cut the MANIFEST named an arena that was gone.
 #[test]
 fn recovery_removes_nothing_before_a_clean_close_is_durable() {
-    let env = MemoryEnv::new();
-    let db = options(&env).open(STORE).unwrap();
-    let mut model = Model::new();
-    put_many(&db, &mut model, MORE_THAN_HALF);
-    db.sync().unwrap();
-    until_quiet(&env);
-    // The last sync of the MANIFEST is that of the close.
-    env.fail_next("sync /db/MANIFEST", Failure::Io, Repeat::Once);
-    assert!(db.close().is_err());
-    assert_eq!(env.failures_struck(), 1);
-    for k in 0.. {
-        let recovering = env.kill();
-        recovering.fail_at(k, Failure::Io, Repeat::ForGood);
-        let opened = options(&recovering).open(STORE).map(drop);
-        let context = format!("power cut at operation {k} of the recovery");
-        let db = options(&recovering.crash()).open(STORE).unwrap_or_else(|error| panic!("{context}: {error:?}"));
-        assert_same(&contents(&db).unwrap(), &model, &context);
-        assert_verified(&db, &context);
-        if recovering.failures_struck() == 0 {
-            opened.unwrap();
-            assert!(k > 10);
-            break;
+    for (count, has_spare) in [(20, false), (MORE_THAN_HALF, true)] {
+        let env = MemoryEnv::new();
+        let db = options(&env).open(STORE).unwrap();
+        let mut model = Model::new();
+        put_many(&db, &mut model, count);
+        db.sync().unwrap();
+        until_quiet(&env);
+        // The last sync of the MANIFEST is that of the close.
+        env.fail_next("sync /db/MANIFEST", Failure::Io, Repeat::Once);
+        assert!(db.close().is_err());
+        assert_eq!(env.failures_struck(), 1);
+        let state = Manifest::read(&env, Path::new(STORE)).unwrap().state;
+        assert!(state.closed_at_sequence.is_some(), "the record of the close is in the file");
+        let entries = env.list_directory(Path::new(STORE)).unwrap();
+        let arenas = entries.iter().filter(|entry| entry.name.ends_with(".arena")).count();
+        assert_eq!(arenas > state.arenas.len(), has_spare, "the arena that the close gives up");
+        for k in 0.. {
+            let recovering = env.kill();
+            recovering.fail_at(k, Failure::Io, Repeat::ForGood);
+            let opened = options(&recovering).open(STORE).map(drop);
+            let context = format!("{count} keys, power cut at operation {k} of the recovery");
+            let db = options(&recovering.crash()).open(STORE).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+            assert_same(&contents(&db).unwrap(), &model, &context);
+            assert_verified(&db, &context);
+            if recovering.failures_struck() == 0 {
+                opened.unwrap();
+                assert!(k > 10);
+                break;
+            }
         }
     }
 }
