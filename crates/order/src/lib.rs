@@ -11,9 +11,11 @@
 //! [`EntryKind`] is here because everything sorted has it beside each key.
 #![forbid(unsafe_code)]
 
+mod common_prefix;
 mod cycle_detector;
 mod entry_kind;
 
+pub use common_prefix::common_prefix_bytes;
 pub use cycle_detector::CycleDetector;
 pub use entry_kind::EntryKind;
 

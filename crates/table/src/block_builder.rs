@@ -1,6 +1,8 @@
 //! [`BlockBuilder`]: the content of a data block, being written. The form is described with [`Block`](crate::Block).
 
-use crate::codec::{common_prefix_bytes, put_varint, varint_bytes};
+use slmdb_order::common_prefix_bytes;
+
+use crate::codec::{put_varint, varint_bytes};
 use crate::entry::NewEntry;
 use crate::layout::{NARROW_BYTES_AT_MOST, TAIL_BYTES, WIDE, tag_of};
 use crate::part::TRAILER_BYTES;

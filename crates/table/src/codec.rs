@@ -123,28 +123,6 @@ pub(crate) fn unzigzag(from: u64, difference: u64) -> u64 {
     from.wrapping_add((difference >> 1) ^ (difference & 1).wrapping_neg())
 }
 
-/// How many bytes two keys have in common at their head.
-#[inline]
-pub(crate) fn common_prefix_bytes(left: &[u8], right: &[u8]) -> usize {
-    let length = left.len().min(right.len());
-    let (left, right) = (&left[..length], &right[..length]);
-    let mut same = 0;
-    for (a, b) in left.chunks_exact(8).zip(right.chunks_exact(8)) {
-        let differing = word(a) ^ word(b);
-        if differing != 0 {
-            return same + differing.trailing_zeros() as usize / 8;
-        }
-        same += 8;
-    }
-    same + left[same..].iter().zip(&right[same..]).take_while(|(a, b)| a == b).count()
-}
-
-/// Eight bytes as a number whose lowest bits are the first byte.
-#[inline]
-fn word(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,18 +182,6 @@ mod tests {
         }
         assert_eq!(zigzag(7, 8), 2);
         assert_eq!(zigzag(8, 7), 1);
-    }
-
-    #[test]
-    fn common_prefixes() {
-        let long = [7; 100];
-        for differs_at in 0..100 {
-            let mut other = long;
-            other[differs_at] = 8;
-            assert_eq!(common_prefix_bytes(&long, &other), differs_at);
-            assert_eq!(common_prefix_bytes(&long, &long[..differs_at]), differs_at);
-        }
-        assert_eq!(common_prefix_bytes(&long, &long), 100);
     }
 
     #[test]

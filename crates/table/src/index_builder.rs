@@ -3,11 +3,11 @@
 //! Finished chunks stay in memory until the blocks are written: one or two per cent of the file. The form is described with
 //! [`IndexChunk`](crate::IndexChunk).
 
-use crate::codec::common_prefix_bytes;
 use crate::entry::Place;
 use crate::index_chunk::{GOES_ON, HEADER_BYTES, ROW_BYTES, SEQUENCE_BYTES};
 use crate::part::TRAILER_BYTES;
 use slmdb_filter::LINE_BYTES;
+use slmdb_order::common_prefix_bytes;
 
 /// A chunk ends with the block with which its rows and separators become as long as this.
 pub(crate) const ROWS_BYTES: usize = 4 << 10;

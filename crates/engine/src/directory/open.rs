@@ -76,13 +76,14 @@ pub fn prepare(engine: &EngineKind, options: &Options, directory: &Path) -> Resu
     };
     // The lock of a pool that is not there yet makes its file.
     let makes_pool = pool_binding::is_virgin(&state);
-    let (may_be_left, is_closed) = (!is_new && !options.read_only, state.closed_at_sequence.is_some());
-    if makes_pool && may_be_left && !is_closed {
+    let may_be_left = !is_new && !options.read_only;
+    if makes_pool && may_be_left {
         make_durable()?;
     }
     let pool_lock = home::lock_pool(&options, &state)?;
     let has_strays = check_files(&options, directory, &state)?;
     // The record of a clean close may not be durable, either. It gives up nothing but arenas.
+    let is_closed = state.closed_at_sequence.is_some();
     let gives_nothing_up = is_closed && state.medium.kind == MediumKind::Dram && !has_strays;
     if !makes_pool && may_be_left && !gives_nothing_up {
         make_durable()?;

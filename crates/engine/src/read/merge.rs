@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 
 use slmdb_env::{Error, Result};
-use slmdb_order::KeyOrder;
+use slmdb_order::{KeyOrder, common_prefix_bytes};
 use slmdb_table::{KeyEntry, KeyStream, TableReader};
 
 use crate::files::table_cache::Tables;
@@ -275,8 +275,7 @@ impl<S: Source> Merge<S> {
 /// The common prefix of these keys: the smallest and largest of all sources.
 pub fn common_prefix<'k>(mut bounds: impl Iterator<Item = &'k [u8]>) -> Vec<u8> {
     let Some(first) = bounds.next() else { return Vec::new() };
-    let common = |other: &[u8]| first.iter().zip(other).take_while(|(left, right)| left == right).count();
-    let length = bounds.map(common).min().unwrap_or(0);
+    let length = bounds.map(|other| common_prefix_bytes(first, other)).min().unwrap_or(0);
     first[..length].to_vec()
 }
 

@@ -21,7 +21,7 @@ use slmdb_env::Result;
 use slmdb_table::Slice;
 
 use crate::operations::ask_ahead::range_lengths::RangeLengths;
-use crate::operations::range_query::SpareBuffers;
+use crate::operations::range_query::spare_buffers::SpareBuffers;
 use crate::paper::candidate_list::Source;
 use crate::state::SlmState;
 
@@ -76,7 +76,7 @@ impl SeekCounter for Reader {
             return;
         }
         let (seeks, seeks_min) = (state.notes.seeks.add(file), options.compaction.seeks_min);
-        // From there on not at each one. (Dividing would take longer than counting.)
+        // Of later seeks one in a power of two is looked at: dividing would take longer than counting.
         if seeks < seeks_min || seeks & ((1 << seeks_min.ilog2()) - 1) != 0 {
             return;
         }

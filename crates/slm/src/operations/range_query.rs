@@ -3,6 +3,8 @@
 //! The index moves on while a cursor is there: versions that it no longer holds are in the map of replaced records
 //! ([`slmdb_engine::read::snapshots`]). A block is read only when a value is asked for.
 
+pub(crate) mod spare_buffers;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,41 +14,13 @@ use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::store::cursor::{SeekTo, TierCursor};
 use slmdb_env::{Error, Result};
 use slmdb_order::{Direction, EntryKind};
-use slmdb_sync::scheduled::Mutex;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
-use crate::index::key_index::IndexRead;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
 use crate::paper::PaperPolicy;
 use crate::paper::sequentiality_degree::Sequentiality;
-
-/// How many cursors' buffers are kept for the next ones, and what those of one may take, in bytes.
-const SPARE_MAX: usize = 4;
-const SPARE_BYTES_MAX: u64 = 32 << 10;
-
-/// Buffers of cursors that are gone, for the next ones. To allocate them would take a tenth of a range's time.
-#[derive(Default)]
-pub(crate) struct SpareBuffers(Mutex<Vec<(IndexRead, ValuesAhead)>>);
-
-impl SpareBuffers {
-    /// Those of an earlier cursor, or new ones.
-    fn take(&self) -> (IndexRead, ValuesAhead) {
-        self.0.try_lock().and_then(|mut spare| spare.pop()).unwrap_or_default()
-    }
-
-    fn give(&self, mut index: IndexRead, mut values_ahead: ValuesAhead) {
-        index.reset();
-        values_ahead.reset();
-        if index.memory_bytes() + values_ahead.memory_bytes() <= SPARE_BYTES_MAX
-            && let Some(mut spare) = self.0.try_lock()
-            && spare.len() < SPARE_MAX
-        {
-            spare.push((index, values_ahead));
-        }
-    }
-}
 
 /// See [`TierCursor`].
 pub(crate) struct SlmCursor {

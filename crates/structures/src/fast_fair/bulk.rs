@@ -12,11 +12,12 @@
 //! load is cut short. The old root is named by an intent, so a crash after the store leaves nothing behind.
 
 use slmdb_env::{Error, Result};
+use slmdb_order::common_prefix_bytes;
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
 use super::build::NewNode;
-use super::fences::{Shape, common_prefix, head_of};
+use super::fences::{Shape, head_of};
 use super::intent::{Intent, IntentKind, NewBlocks};
 use super::node::{Entry, LEVEL_MAX};
 use super::tree::{OUT_OF_ORDER, Tree};
@@ -208,7 +209,7 @@ impl<M: Medium> BulkPart<'_, M> {
         if self.records.len() == filled(self.tree.slots()) {
             let last = self.last_key().unwrap_or_default();
             // The shortest key that parts the two; under a comparator only a whole key does.
-            let length = if order.is_bytewise() { common_prefix(last, key) + 1 } else { key.len() };
+            let length = if order.is_bytewise() { common_prefix_bytes(last, key) + 1 } else { key.len() };
             let next = self.blocks.take(self.tree.node_bytes)?;
             self.cut(Some(&key[..length]), next)?;
         }

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use slmdb_order::KeyOrder;
+use slmdb_order::{KeyOrder, common_prefix_bytes};
 
 /// Fences up to so many bytes stand in the node itself.
 pub(super) const FENCE_BYTES_INLINE: usize = 24;
@@ -31,7 +31,7 @@ impl Shape {
     /// order is by bytes.
     pub fn new(level: u8, low: Option<&[u8]>, high: Option<&[u8]>, order: &KeyOrder) -> Shape {
         let prefix = match (low, high) {
-            (Some(low), Some(high)) if order.is_bytewise() => common_prefix(low, high),
+            (Some(low), Some(high)) if order.is_bytewise() => common_prefix_bytes(low, high),
             _ => 0,
         };
         let rest = |fence: &[u8]| (fence.len() - prefix) as u16;
@@ -95,11 +95,6 @@ impl Shape {
     pub fn has_whole_keys(self) -> bool {
         self.flags & WHOLE_KEYS != 0
     }
-}
-
-/// The number of bytes in which two keys agree.
-pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 
 /// The first 8 bytes as a number, zeros for what is missing.

@@ -25,12 +25,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use slmdb_env::{Error, Result};
+use slmdb_order::common_prefix_bytes;
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch::Guard;
 
 use super::build::NewNode;
 use super::change::Locked;
-use super::fences::{Shape, common_prefix, head_of};
+use super::fences::{Shape, head_of};
 use super::intent::{Intent, IntentKind, NewBlocks};
 use super::node::{Entry, Node};
 use super::reserve::Reserve;
@@ -144,7 +145,7 @@ impl<M: Medium> Tree<M> {
             }
             let left = self.key_of(plan.level, plan.entries[cut - 1].pointer, guard)?.ok_or_else(out_of_order)?;
             let is_bytewise = self.order.is_bytewise();
-            let length = if is_bytewise { common_prefix(&left, &right) + 1 } else { right.len() };
+            let length = if is_bytewise { common_prefix_bytes(&left, &right) + 1 } else { right.len() };
             let boundary = right.get(..length).filter(|_| self.order.compare(&left, &right).is_lt());
             boundary.map(<[u8]>::to_vec).ok_or_else(out_of_order)
         };

@@ -6,9 +6,10 @@
 use std::cmp::Ordering;
 
 use slmdb_env::Result;
+use slmdb_order::common_prefix_bytes;
 use slmdb_pmem::Medium;
 
-use super::fences::{Target, common_prefix, head_of};
+use super::fences::{Target, head_of};
 use super::node::{HOLE, Node, Slot};
 use super::shortcuts::Shortcuts;
 use super::tree::Tree;
@@ -90,7 +91,7 @@ impl<M: Medium> Tree<M> {
         // The first node has no low fence, and its keys may begin with anything: whatever is before the second is in it.
         let first = lows[1].as_deref().unwrap_or_default();
         let last = lows[lows.len() - 1].as_deref().unwrap_or_default();
-        let prefix = first[..common_prefix(first, last)].to_vec();
+        let prefix = first[..common_prefix_bytes(first, last)].to_vec();
         let mut heads = vec![0];
         for (before, low) in lows.iter().zip(&lows[1..]) {
             let rest = low.as_deref().and_then(|low| low.strip_prefix(&prefix[..]));

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use slmdb_order::KeyOrder;
+use slmdb_order::{KeyOrder, common_prefix_bytes};
 
 /// Separators of a chunk.
 const CHUNK_MAX: usize = 512;
@@ -35,11 +35,6 @@ pub(super) fn head_of(bytes: &[u8]) -> u64 {
     let length = bytes.len().min(8);
     head[..length].copy_from_slice(&bytes[..length]);
     u64::from_be_bytes(head)
-}
-
-#[inline]
-pub(super) fn common_prefix_bytes(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 
 impl Separators {

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use slmdb_env::{Error, Result};
-use slmdb_order::KeyOrder;
+use slmdb_order::{KeyOrder, common_prefix_bytes};
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
-use super::directory::{common_prefix_bytes, head_of};
+use super::directory::head_of;
 use super::layout::{VALID_BITS, fingerprint};
 use super::leaf::{Leaf, slots_of};
 use super::record::{Record, Version};

@@ -3,9 +3,10 @@
 //! Each part has memory of its own, which the tree takes over at the end. So parts share nothing until then.
 
 use slmdb_env::{Error, Result};
+use slmdb_order::common_prefix_bytes;
 
 use super::garbage::Garbage;
-use super::keys::{Keys, common_bytes, separator};
+use super::keys::{Keys, separator};
 use super::node::Reference;
 use super::pending::Pending;
 use super::place::Found;
@@ -93,7 +94,7 @@ impl BulkPart {
         if key.len() > MAXIMUM_KEY_BYTES {
             return Err(Error::invalid(format!("a key of more than {MAXIMUM_KEY_BYTES} bytes")));
         }
-        let shared_bytes = common_bytes(&self.last, key);
+        let shared_bytes = common_prefix_bytes(&self.last, key);
         if self.first.is_some() && key.get(shared_bytes) <= self.last.get(shared_bytes) {
             return Err(Error::invalid("the keys of a bulk load don't ascend"));
         }

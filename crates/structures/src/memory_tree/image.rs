@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 
 use slmdb_checksum::crc32c_append;
 use slmdb_env::{Error, Result};
-use slmdb_order::Direction;
+use slmdb_order::{Direction, common_prefix_bytes};
 use slmdb_sync::epoch;
 
 use super::bulk::BulkPart;
-use super::keys::common_bytes;
 use super::place::{Found, Place};
 use super::read::RangeRead;
 use super::tree::MemoryTree;
@@ -91,7 +90,7 @@ impl<W: FnMut(&[u8]) -> Result<()>> Pages<W> {
     }
 
     fn add(&mut self, key: &[u8], found: Found, file: u32) -> Result<()> {
-        let shared = if self.entries == 0 { 0 } else { common_bytes(&self.last, key) };
+        let shared = if self.entries == 0 { 0 } else { common_prefix_bytes(&self.last, key) };
         if self.room_bytes() < ENTRY_HEADER_BYTES + key.len() - shared && self.entries > 0 {
             self.end(kind::ENTRIES)?;
             return self.add(key, found, file);

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use slmdb_order::common_prefix_bytes;
+
 use super::node::Node;
 
 /// Keys in ascending order, one behind the other, with a value each (one more in inner nodes), and in leaves sequence numbers.
@@ -68,27 +70,13 @@ impl Keys {
 
     /// What all keys begin with, in bytes.
     pub fn prefix_bytes(&self, range: Range<usize>) -> usize {
-        if range.is_empty() { 0 } else { common_bytes(self.key(range.start), self.key(range.end - 1)) }
+        if range.is_empty() { 0 } else { common_prefix_bytes(self.key(range.start), self.key(range.end - 1)) }
     }
-}
-
-/// How many bytes two keys have in common at their beginnings.
-#[inline]
-pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
-    let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
-    for (index, (word, other_word)) in words.iter().zip(other_words).enumerate() {
-        let differing = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*other_word);
-        if differing != 0 {
-            return 8 * index + differing.trailing_zeros() as usize / 8;
-        }
-    }
-    let passed = 8 * words.len().min(other_words.len());
-    passed + one[passed..].iter().zip(&other[passed..]).take_while(|(one, other)| one == other).count()
 }
 
 /// The shortest key that is above `left` and not above `right`. REQUIRES: `left` is below `right`.
 pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
-    right[..(common_bytes(left, right) + 1).min(right.len())].to_vec()
+    right[..(common_prefix_bytes(left, right) + 1).min(right.len())].to_vec()
 }
 
 /// How nodes are cut.

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use slmdb_env::Error;
+use slmdb_order::common_prefix_bytes;
 use slmdb_sync::epoch::Guard;
 
-use super::keys::common_bytes;
 use super::node::{Node, head_of};
 use super::place::Place;
 use super::tree::{LEVELS_MAX, MemoryTree};
@@ -77,7 +77,7 @@ impl Check<'_> {
         self.expect(all.is_sorted_by(|one, next| one < next), "the keys of a node don't ascend");
         let prefix = node.prefix().len();
         if let [first, .., last] = all {
-            let common = common_bytes(first, last);
+            let common = common_prefix_bytes(first, last);
             self.expect(prefix == common, "the prefix of a node is not what its keys have in common");
         }
         for (index, key) in all.iter().enumerate() {

@@ -17,7 +17,9 @@
 //! Before the first run, lengths and keys count as 0 and empty. The content is made whole when a chunk is read, so that
 //! iterators can lend its keys out as they lie.
 
-use crate::codec::{common_prefix_bytes, get_length, get_range, get_varint, put_varint, unzigzag, zigzag};
+use slmdb_order::common_prefix_bytes;
+
+use crate::codec::{get_length, get_range, get_varint, put_varint, unzigzag, zigzag};
 use crate::key_chunk_sizes::CHUNK_HEADER_BYTES;
 
 const HAS_SEVERAL: u64 = 1;

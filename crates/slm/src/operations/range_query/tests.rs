@@ -3,13 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, ErrorKind, Options, Slice, WriteBatch};
 use slmdb_table::Compression;
 use slmdb_testkit::{MemoryEnv, Random};
-
-use super::{SPARE_BYTES_MAX, SPARE_MAX, SpareBuffers};
-use crate::index::key_index::IndexRead;
 
 const KEYS: usize = 600;
 
@@ -140,17 +136,4 @@ fn a_long_value_that_was_taken_is_no_longer_the_cursors() {
     cursor.seek(key(0).as_bytes()).unwrap();
     assert_eq!(cursor.value_ref().unwrap(), values[0]);
     assert!(cursors_bytes() < 64 << 10, "{}", cursors_bytes());
-}
-
-#[test]
-fn few_and_small_buffers_are_kept_for_the_next_cursors() {
-    let spare = SpareBuffers::default();
-    let mut long = IndexRead::default();
-    long.keys.reserve(SPARE_BYTES_MAX as usize + 1);
-    spare.give(long, ValuesAhead::default());
-    assert!(spare.0.lock().is_empty(), "long keys are not kept");
-    for _ in 0..SPARE_MAX + 1 {
-        spare.give(IndexRead::default(), ValuesAhead::default());
-    }
-    assert_eq!(spare.0.lock().len(), SPARE_MAX);
 }
