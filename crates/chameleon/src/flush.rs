@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
@@ -42,9 +43,9 @@ struct Made {
 }
 
 impl Flush {
-    /// The thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self) {
-        self.store.flush_each(|immutable| self.flush(immutable).map(|()| true));
+    /// A step of the flushes.
+    pub(crate) fn step(&self) -> Next {
+        self.store.flush_next(|immutable| self.flush(immutable).map(|()| true))
     }
 
     fn flush(&self, immutable: Immutable) -> Result<()> {

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::background::workers::{Work, work};
+use slmdb_engine::background::workers::{Task, task};
 use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::store::tier::{Held, Moment, Tier};
@@ -69,10 +69,10 @@ impl Tier for ChameleonTier {
         }
     }
 
-    fn work(&self) -> Vec<Work> {
+    fn work(&self) -> Vec<Task> {
         let (collector, flush) = (self.collector.clone(), self.flush.clone());
-        let mut all = self.store.compaction_work(move || collector.run());
-        all.push(work(&self.store.context, move || flush.run()));
+        let mut all = self.store.compaction_work(self.state.compactions.bell(), move |rounds| collector.step(rounds));
+        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step()));
         all
     }
 

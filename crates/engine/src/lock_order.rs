@@ -66,8 +66,6 @@ order! {
     CACHE_BYTES = 92, "cache size";
     /// The kind of the next arena.
     ARENA_KIND = 94, "arena kind";
-    /// The background threads.
-    THREADS = 96, "threads";
     /// Since when writers wait, for events.
     EVENT_STALLS = 100, "events: stalls";
     /// What was refused last, for events.

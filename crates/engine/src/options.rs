@@ -16,7 +16,7 @@ use slmdb_sync::scheduled::processors;
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableOptions};
 
 use crate::files::mapping::MapTables;
-use crate::{EngineName, Listener};
+use crate::{EngineName, Listener, Shared};
 
 /// The largest MemTable. It must fit one table file (4 GiB), with keys written twice and a head per entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
@@ -272,6 +272,8 @@ pub struct Options {
     pub map_tables: MapTables,
     /// The listener for events.
     pub event_listener: Listener,
+    /// What the store has in common with others of the process. `None`: nothing.
+    pub shared: Option<Arc<Shared>>,
     /// An index checkpoint is taken after this many flushed entries.
     pub checkpoint_entries: u64,
     /// A clean close on `Dram` leaves an image of an index that has at least so many keys.
@@ -312,6 +314,7 @@ impl Default for Options {
             open_tables_max: 500,
             map_tables: MapTables::default(),
             event_listener: Listener::default(),
+            shared: None,
             checkpoint_entries: 4 << 20,
             index_image_keys_min: 1 << 20,
             is_copy: false,

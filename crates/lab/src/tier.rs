@@ -13,7 +13,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use slmdb_engine::background::workers::{Work, work};
+use slmdb_engine::background::workers::{Task, task};
 use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::store::parts::Parts;
 #[cfg(test)]
@@ -64,10 +64,10 @@ impl Tier for LabTier {
         }
     }
 
-    fn work(&self) -> Vec<Work> {
+    fn work(&self) -> Vec<Task> {
         let (compactor, flush) = (self.compactor.clone(), self.flush.clone());
-        let mut all = self.store.compaction_work(move || compactor.run());
-        all.push(work(&self.store.context, move || flush.run()));
+        let mut all = self.store.compaction_work(self.state.compactions.bell(), move |rounds| compactor.step(rounds));
+        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step()));
         all
     }
 

@@ -13,7 +13,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use slmdb_engine::background::workers::{Work, work};
+use slmdb_engine::background::workers::{Task, task};
 use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::store::parts::Parts;
 #[cfg(test)]
@@ -23,13 +23,13 @@ use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyR
 use slmdb_env::Result;
 use slmdb_manifest::FileRecord;
 use slmdb_sync::scheduled::MutexGuard;
-use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::outputs::OutputFiles;
 use crate::compaction::pace::CompactionPace;
 use crate::compaction::repointing::Repointing;
 use crate::flush::file_creation::FileCreation;
+use crate::flush::finished::queue_of_finished;
 use crate::flush::index_insertion::IndexInsertion;
 use crate::operations::get::Reader;
 use crate::operations::range_query::SlmCursor;
@@ -99,19 +99,16 @@ impl Tier for SlmTier {
         }
     }
 
-    fn work(&self) -> Vec<Work> {
-        let context = &self.store.context;
-        let (sender, receiver) = sync_channel(1);
-        let compactions = (0..context.options.compaction.threads_to_start()).map(|_| {
-            let (compactor, sender) = (self.compactor.clone(), sender.clone());
-            work(context, move || compactor.run(sender))
-        });
-        let mut all: Vec<Work> = compactions.collect();
+    fn work(&self) -> Vec<Task> {
+        let (context, of_writes, of_index) = (&self.store.context, &self.store.writes.bell, Arc::default());
+        let (to_index, finished) = queue_of_finished(&of_index);
+        let (compactor, to_index_too) = (self.compactor.clone(), to_index.clone());
+        let mut all = self.store.compaction_work(&self.state.compactions.bell, move |_| compactor.step(&to_index_too));
         let (file_creation, index_insertion) = (self.file_creation.clone(), self.index_insertion.clone());
         let checkpointer = self.checkpointer.clone();
-        all.push(work(context, move || file_creation.run(sender)));
-        all.push(work(context, move || index_insertion.run(receiver)));
-        all.push(work(context, move || checkpointer.run()));
+        all.push(task(context, of_writes, move || file_creation.step(&to_index)));
+        all.push(task(context, &of_index, move || index_insertion.step(&finished)));
+        all.push(task(context, of_writes, move || checkpointer.step()));
         all
     }
 

@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::read::merge::{Merge, TableKeys};
-use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
+use slmdb_engine::store::compaction::{CompactionDone, CompactionWork, Rounds};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
@@ -124,8 +125,8 @@ impl Collector {
         Collector { store, state, last_level, pace, taken: Mutex::default() }
     }
 
-    /// A thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self) {
+    /// A step of the collections.
+    pub(crate) fn step(&self, rounds: &mut Rounds) -> Next {
         let is_manual = self.store.context.options.compaction.policy == CompactionPolicy::Manual;
         let collect = |wanted| match wanted {
             _ if is_manual => Ok(false),
@@ -137,13 +138,13 @@ impl Collector {
                 Err(error) => Err(error),
             },
         };
-        self.store.run_compactions(&self.state.compactions, collect, || {
+        self.store.compaction_step(&self.state.compactions, rounds, collect, || {
             if self.store.obsolete.remove_unpinned()
                 && let Err(error) = self.store.gave_space_back(None)
             {
                 tracing::warn!(%error, "the reserve is not full");
             }
-        });
+        })
     }
 
     /// All table files.

@@ -4,18 +4,19 @@
 //! there is the *drain*: flushes wait for it where the place is full.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex, MutexGuard};
 
+use super::bell::Bell;
+use super::crew::blocked;
 use crate::lock_order;
 use crate::space::controller::Resource;
 
 /// How long a thread waits before it looks again, if nobody wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Where nothing changes, the time doubles so often: to 400 ms.
-const LONGER_ROUNDS_MAX: u32 = 3;
 /// If the reserve was not enough for the drain, it is not lent for another one before this time has passed or
 /// something has changed. Each try writes outputs and gives them up.
 const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
@@ -24,8 +25,8 @@ const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct CompactionQueue {
     inner: Mutex<Inner>,
-    /// There may be work: for threads that look for some.
-    work_came: Condvar,
+    /// There may be work: for jobs that look for some.
+    bell: Arc<Bell>,
     /// A compaction has ended: for whoever waits for one.
     compaction_ended: Condvar,
 }
@@ -86,7 +87,7 @@ impl Default for CompactionQueue {
     fn default() -> CompactionQueue {
         CompactionQueue {
             inner: Mutex::ranked(lock_order::COMPACTIONS, Inner::default()),
-            work_came: Condvar::new(),
+            bell: Arc::default(),
             compaction_ended: Condvar::new(),
         }
     }
@@ -113,14 +114,14 @@ impl CompactionQueue {
         // Something may be left that is not passed over. The next try shows it.
         inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
         inner.changes += 1;
-        self.work_came.notify_all();
+        self.bell.ring();
     }
 
     /// Ends the threads.
     /// LOCKS: compactions
     pub fn stop(&self) {
         self.inner.lock().is_stopping = true;
-        self.work_came.notify_all();
+        self.bell.ring();
         self.compaction_ended.notify_all();
     }
 
@@ -145,7 +146,7 @@ impl CompactionQueue {
         let at_any_cost = wanted.at_any_cost || inner.space_wanted.is_some_and(|before| before.at_any_cost);
         inner.space_wanted = Some(SpaceWanted { at_any_cost, ..wanted });
         inner.changes += 1;
-        self.work_came.notify_all();
+        self.bell.ring();
         true
     }
 
@@ -180,7 +181,7 @@ impl CompactionQueue {
         if has_worked {
             inner.found_nothing.forget();
             inner.changes += 1;
-            self.work_came.notify_all();
+            self.bell.ring();
         } else if let Some(wanted) = wanted {
             inner.found_nothing.record(wanted);
         }
@@ -252,15 +253,16 @@ impl CompactionQueue {
         self.inner.lock().in_vain_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Waits until there may be more work than there was at `seen`, for a while at most, which is longer the more `rounds` there was
-    /// none. Returns what to compare with next time, or `None` if the threads are to end.
+    /// How often there may have come work, or an end of some. `None`: compactions are to end.
     /// LOCKS: compactions
-    pub fn wait(&self, seen: u64, rounds: u32) -> Option<u64> {
-        let mut inner = self.inner.lock();
-        if inner.changes == seen && !inner.is_stopping {
-            inner = self.work_came.wait_timeout(inner, LOOK_AGAIN * (1 << rounds.min(LONGER_ROUNDS_MAX)));
-        }
+    pub fn changes(&self) -> Option<u64> {
+        let inner = self.inner.lock();
         (!inner.is_stopping).then_some(inner.changes)
+    }
+
+    /// Rung where there may be work.
+    pub fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 
     /// Waits while the place that flushes fill is full. `false`: the caller gives up. An error: why the drain can do nothing. But where it is the
@@ -282,7 +284,8 @@ impl CompactionQueue {
                 Some(lack) => return Err(lack.clone()),
             }
             inner.changes += 1;
-            self.work_came.notify_all();
+            self.bell.ring();
+            let _blocked = blocked();
             drop(self.compaction_ended.wait_timeout(inner, LOOK_AGAIN));
         }
         Ok(true)
@@ -291,12 +294,13 @@ impl CompactionQueue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Instant;
 
     use slmdb_env::ErrorKind;
 
     use super::*;
+    use crate::background::crew::{Crew, Next};
 
     /// A disk was so full that no part of level 0 could go to level 1: with long values, which the reserve does not count. Then
     /// what had been accepted was never flushed.
@@ -371,28 +375,35 @@ mod tests {
 
     /// (Each woke the others, which looked in vain, too, and so on: a hundredth of a processor for a store at rest.)
     #[test]
-    fn threads_that_look_in_vain_wake_no_others() {
-        const THREADS: u32 = 3;
-        let queue = CompactionQueue::default();
-        let began = Instant::now();
-        let looks: u32 = std::thread::scope(|scope| {
-            let look = || {
-                let (mut seen, mut looks) = (0, 0);
-                while let Some(changes) = queue.wait(seen, 0) {
-                    seen = changes;
-                    looks += 1;
-                    assert!(queue.begin().is_none());
-                    assert!(!queue.end(false, None), "nobody waits for that");
+    fn jobs_that_look_in_vain_wake_no_others() {
+        const JOBS: usize = 3;
+        let (queue, looks) = (Arc::new(CompactionQueue::default()), Arc::new(AtomicUsize::new(0)));
+        let crew = Crew::start("test", JOBS).unwrap();
+        let jobs = (0..JOBS).map(|_| {
+            let (queue, looks) = (queue.clone(), looks.clone());
+            crew.job(Box::new(move || {
+                if queue.changes().is_none() {
+                    return Next::End;
                 }
-                looks
-            };
-            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(look)).collect();
-            std::thread::sleep(8 * LOOK_AGAIN);
-            queue.stop();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+                assert!(queue.begin().is_none());
+                assert!(!queue.end(false, None), "nobody waits for that");
+                looks.fetch_add(1, Ordering::SeqCst);
+                Next::Wait(None)
+            }))
         });
-        let most = THREADS * (began.elapsed().div_duration_f64(LOOK_AGAIN) as u32 + 1);
-        assert!((THREADS..=most).contains(&looks), "{looks} looks, at most {most}");
+        let jobs: Vec<_> = jobs.collect();
+        queue.bell().hang(jobs.clone());
+        for round in 1..=2 {
+            queue.wake();
+            let expected = round * JOBS;
+            while looks.load(Ordering::SeqCst) < expected {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+            assert_eq!(looks.load(Ordering::SeqCst), expected);
+        }
+        queue.stop();
+        jobs.iter().for_each(|job| job.finish());
     }
 
     /// Another compaction may have the reserve for a moment. Then `compact_range` would say that the disk is full.

@@ -1,4 +1,6 @@
-//! Background threads.
+//! Background work.
 
+pub mod bell;
 pub mod compaction_queue;
+pub mod crew;
 pub mod workers;

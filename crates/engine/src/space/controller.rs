@@ -18,6 +18,7 @@ use super::allowance::{Grant, kept_for_deletes, table_bytes};
 use super::ladder::{Flushes, Situation, Step, next_step};
 use super::reserve::{Purpose, Reserve, longest_file};
 use super::reserved_file::ReservedFile;
+use crate::background::crew::blocked;
 use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
@@ -291,6 +292,7 @@ impl SpaceController {
         }
         // The wait gives the lock back; the caller then looks again.
         let work = &self.writes.work_to_do;
+        let _blocked = matches!(step, Step::AwaitFlush | Step::AwaitCompaction).then(blocked);
         match step {
             Step::TryAgain => {}
             Step::BeginFlush => self.writes.make_immutable(&mut memtables, None),
@@ -331,7 +333,8 @@ impl SpaceController {
                 self.tier.compact_for(self.lacking(&cause), true);
             }
             self.writes.work_done.notify_all();
-            self.writes.work_to_do.notify_all();
+            self.writes.wake_work();
+            let _blocked = blocked();
             // Not at every wake-up: two jobs that wait would wake each other without end.
             let (since, returned) = (Instant::now(), self.returned(&memtables));
             let is_ending = |memtables: &MemTables| memtables.closing || self.context.has_failed();

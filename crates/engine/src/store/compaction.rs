@@ -1,6 +1,7 @@
-//! What is the same for each engine's compactions: the loop of their threads, what listeners are told, the reserve, and the
+//! What is the same for each engine's compactions: the steps of their jobs, what listeners are told, the reserve, and the
 //! space that comes back.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,11 +13,18 @@ use tracing::info_span;
 
 use super::parts::Parts;
 use crate::Event;
+use crate::background::bell::Bell;
 use crate::background::compaction_queue::{CompactionQueue, SpaceWanted};
-use crate::background::workers::{Work, work};
+use crate::background::crew::Next;
+use crate::background::workers::{Task, task};
 use crate::observe::spans::timed;
 use crate::space::reserve::{Loan, OutputSpace};
 use crate::stall::stall_stats::StallCause;
+
+/// How long a job waits before it looks again, if nobody wakes it.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Where nothing changes, the time doubles so often: to 400 ms.
+const LONGER_ROUNDS_MAX: u32 = 3;
 
 /// Outputs may be longer than their inputs by this part, where they are cut shorter.
 const OUTPUTS_MORE_PART: u64 = 16;
@@ -64,45 +72,69 @@ impl InVain {
     }
 }
 
-impl Parts {
-    /// The loop of a compaction thread, until the store closes or fails. `compact` does one piece of work, and returns whether
-    /// there was any. What it is given is wanted of it alone. `idle` runs before the thread waits.
-    /// LOCKS: those of `compact` and of `idle`; compactions; memtables
-    pub fn run_compactions(
-        &self,
-        queue: &CompactionQueue,
-        compact: impl Fn(Option<SpaceWanted>) -> Result<bool>,
-        idle: impl Fn(),
-    ) {
-        let (mut seen, mut rounds, mut in_vain) = (0, 0, None);
-        loop {
-            let is_over = || queue.is_stopping() || self.context.has_failed();
-            let is_paused = in_vain.as_ref().is_some_and(InVain::is_paused);
-            let compacted =
-                if is_paused || is_over() { Ok(false) } else { self.compact_once(queue, queue.begin(), &compact) };
-            match compacted {
-                Ok(true) => {
-                    (rounds, in_vain) = (0, None);
-                    continue;
-                }
-                _ if self.context.has_failed() => return,
-                Err(Error::ReadOnly { .. }) => return,
-                // It is tried again when something has changed, or after a while, as others may give back space on the disk.
-                Err(Error::Full { .. }) => in_vain = Some(InVain::again(in_vain)),
-                Ok(false) | Err(_) => {}
-            }
-            idle();
-            match queue.wait(seen, rounds) {
-                Some(changes) if changes == seen => rounds += 1,
-                Some(changes) => (seen, rounds, in_vain) = (changes, 0, None),
-                None => return,
-            }
+/// What such a job remembers of its last steps.
+#[derive(Default)]
+pub struct Rounds {
+    /// The number of changes when it looked last.
+    seen: u64,
+    /// How often it has looked since then.
+    without_change: u32,
+    in_vain: Option<InVain>,
+}
+
+impl Rounds {
+    fn look(&mut self, changes: u64) {
+        if changes == self.seen {
+            self.without_change += 1;
+        } else {
+            *self = Rounds { seen: changes, without_change: 0, in_vain: None };
         }
     }
+}
 
-    /// The work of the compaction threads.
-    pub fn compaction_work(&self, run: impl Fn() + Clone + Send + 'static) -> Vec<Work> {
-        (0..self.context.options.compaction.threads_to_start()).map(|_| work(&self.context, run.clone())).collect()
+impl Parts {
+    /// The work of as many compactions as may run at once.
+    pub fn compaction_work(
+        &self,
+        bell: &Arc<Bell>,
+        step: impl Fn(&mut Rounds) -> Next + Clone + Send + 'static,
+    ) -> Vec<Task> {
+        let of_one = |_| {
+            let (step, mut rounds) = (step.clone(), Rounds::default());
+            task(&self.context, bell, move || step(&mut rounds))
+        };
+        (0..self.context.options.compaction.threads_to_start()).map(of_one).collect()
+    }
+
+    /// A step of such work, until the store closes or fails. `compact` does one piece of work, and returns whether there was any.
+    /// What it is given is wanted of it alone. `idle` runs before the job waits.
+    /// LOCKS: those of `compact` and of `idle`; compactions; memtables
+    pub fn compaction_step(
+        &self,
+        queue: &CompactionQueue,
+        rounds: &mut Rounds,
+        compact: impl Fn(Option<SpaceWanted>) -> Result<bool>,
+        idle: impl Fn(),
+    ) -> Next {
+        let Some(changes) = queue.changes() else { return Next::End };
+        rounds.look(changes);
+        let is_paused = rounds.in_vain.as_ref().is_some_and(InVain::is_paused);
+        let is_over = || queue.is_stopping() || self.context.has_failed();
+        let compacted =
+            if is_paused || is_over() { Ok(false) } else { self.compact_once(queue, queue.begin(), compact) };
+        match compacted {
+            Ok(true) => {
+                (rounds.in_vain, rounds.without_change) = (None, 0);
+                return Next::Go;
+            }
+            _ if self.context.has_failed() => return Next::End,
+            Err(Error::ReadOnly { .. }) => return Next::End,
+            // It is tried again when something has changed, or after a while, as others may give back space on the disk.
+            Err(Error::Full { .. }) => rounds.in_vain = Some(InVain::again(rounds.in_vain.take())),
+            Ok(false) | Err(_) => {}
+        }
+        idle();
+        Next::Wait(Some(LOOK_AGAIN * (1 << rounds.without_change.min(LONGER_ROUNDS_MAX))))
     }
 
     fn compact_once(

@@ -6,6 +6,7 @@ use slmdb_env::Result;
 
 use super::parts::Parts;
 use crate::Event;
+use crate::background::crew::Next;
 use crate::write::memtables::Immutable;
 
 /// The table file that a flush has made.
@@ -20,18 +21,21 @@ pub struct FlushedFile {
 }
 
 impl Parts {
-    /// The loop of the thread that flushes: takes Immutable MemTables strictly in their order (INV-6), until the store closes or has
-    /// failed, or `flush` says false. Everything that it does not come to stays in the arenas for the next opening.
+    /// A step of the flushes: takes the oldest Immutable MemTable (INV-6), if there is one. Flushes end when the store closes or has
+    /// failed, or `flush` says false. Everything that they do not come to stays in the arenas for the next opening.
     /// LOCKS: memtables; those of `flush`
-    pub fn flush_each(&self, flush: impl Fn(Immutable) -> Result<bool>) {
-        while let Some(immutable) = self.writes.next_immutable() {
-            match flush(immutable) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
-                Err(error) => return self.context.fail(error),
-            }
+    pub fn flush_next(&self, flush: impl Fn(Immutable) -> Result<bool>) -> Next {
+        let flushed = match self.writes.next_immutable() {
+            Ok(immutable) => flush(immutable),
+            Err(next) => return next,
+        };
+        match flushed {
+            Ok(true) => return Next::Go,
+            Ok(false) => {}
+            Err(error) if error.may_be_tried_again() && self.writes.gives_up() => {}
+            Err(error) => self.context.fail(error),
         }
+        Next::End
     }
 
     /// Takes note that the flush of a MemTable begins. Returns when that was, on the environment's clock.

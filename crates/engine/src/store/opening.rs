@@ -24,7 +24,7 @@ use crate::space::allowance::{Grant, kept_for_deletes};
 use crate::space::controller::TakenFrom;
 use crate::space::memtable_bytes::memtable_bytes;
 use crate::write::arenas::Arenas;
-use crate::{Engine, Options};
+use crate::{Engine, Options, SharedOptions};
 
 /// What an engine adds to an opening.
 pub trait Opening {
@@ -92,12 +92,24 @@ pub struct Found<'d> {
 impl Found<'_> {
     /// Opens a directory. The background threads are made first: if they can't be had, nothing has changed.
     pub fn of<'d>(engine: &EngineKind, options: &Options, directory: &'d Path) -> Result<Box<Found<'d>>> {
+        let options = with_shared(options);
         options.check()?;
-        let workers = Workers::of(options, engine.threads)?;
-        let Prepared { mut options, state, lock } = prepare(engine, options, directory)?;
+        let workers = Workers::of(&options, engine.threads)?;
+        let Prepared { mut options, state, lock } = prepare(engine, &options, directory)?;
         options.memtable_bytes = memtable_bytes(&options, directory);
         Ok(Box::new(Found { options, directory, state, lock, workers }))
     }
+}
+
+/// The options of a store, with what it has in common with others in the place of its own.
+fn with_shared(options: &Options) -> Options {
+    let mut options = options.clone();
+    if let Some(shared) = &options.shared {
+        let SharedOptions { memory_budget_bytes, threads, open_tables_max } = *shared.options();
+        options.compaction.threads = threads;
+        (options.memory_budget_bytes, options.open_tables_max) = (memory_budget_bytes, open_tables_max);
+    }
+    options
 }
 
 /// Opens, recovers or makes a store, on the medium that its MANIFEST names. `medium`: one that the caller brings in its place,

@@ -119,7 +119,7 @@ impl Parts {
     /// LOCKS: memtables
     pub fn wake_waiting(&self) {
         let _traffic = self.writes.memtables.lock();
-        self.writes.work_to_do.notify_all();
+        self.writes.wake_work();
     }
 }
 

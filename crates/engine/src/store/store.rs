@@ -7,13 +7,12 @@ use std::sync::Arc;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
-use slmdb_sync::scheduled::thread::JoinHandle;
 
 use super::parts::Parts;
 use super::shared::Shared;
 use super::snapshot::StoreSnapshot;
 use super::tier::{Moment, Tier};
-use crate::background::workers::{Work, Workers, work};
+use crate::background::workers::{Task, Workers, Working, task};
 use crate::directory::EngineKind;
 use crate::directory::store_copy::StoreCopy;
 use crate::observe::spans::verifying;
@@ -21,7 +20,7 @@ use crate::write::closing::close_once;
 use crate::write::memtable_preparer::MemTablePreparer;
 use crate::{
     Approximate, Capabilities, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile,
-    VerifyProgress, VerifyReport, WriteBatch, lock_order,
+    VerifyProgress, VerifyReport, WriteBatch,
 };
 
 /// An open store. Dropping it closes it.
@@ -29,18 +28,18 @@ pub struct Store<T: Tier> {
     /// What snapshots and cursors have, too.
     pub shared: Arc<Shared<T>>,
     kind: EngineKind,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    working: Mutex<Working>,
 }
 
 impl<T: Tier> Store<T> {
-    /// A store of these parts. Its background threads don't run yet.
+    /// A store of these parts. Its background work has not begun.
     pub fn new(kind: EngineKind, parts: Arc<Parts>, state: &Arc<T::State>) -> Store<T> {
         let tier = Arc::new(T::new(&parts, state));
-        let threads = Mutex::ranked(lock_order::THREADS, Vec::new());
-        Store { shared: Arc::new(Shared { parts, tier }), kind, threads }
+        let working = Mutex::new(Working::default());
+        Store { shared: Arc::new(Shared { parts, tier }), kind, working }
     }
 
-    /// Starts the background threads, if the store takes writes.
+    /// Begins the background work, if the store takes writes.
     pub fn start(&self, workers: Workers) {
         let Shared { parts, tier } = &*self.shared;
         parts.share_memory();
@@ -53,15 +52,15 @@ impl<T: Tier> Store<T> {
             parts.catalog.clone(),
             parts.space.clone(),
         );
-        let mut all: Vec<Work> = tier.work();
-        all.push(work(&parts.context, move || preparer.run()));
-        *self.threads.lock() = workers.begin(all.into_iter());
+        let mut all: Vec<Task> = tier.work();
+        all.push(task(&parts.context, &parts.writes.bell, preparer.steps()));
+        *self.working.lock() = workers.begin(all);
     }
 
-    /// Ends the background threads, makes the log durable, and records where it ends.
+    /// Ends the background work, makes the log durable, and records where it ends.
     fn seal(&self) -> Result<()> {
         let Shared { parts, tier } = &*self.shared;
-        parts.writes.end_threads(&self.threads, || parts.state.stop_compactions())?;
+        parts.writes.end_work(&self.working, || parts.state.stop_compactions())?;
         tier.leave()?;
         parts.writes.seal_log(&parts.catalog)?;
         if parts.state.pool().medium().is_persistent() { parts.state.pool().seal() } else { Ok(()) }

@@ -20,7 +20,9 @@ use super::parts::Parts;
 use super::store::Store;
 use super::tier::{Moment, Tier};
 use super::tier_state::TierState;
-use crate::background::workers::{Work, work};
+use crate::background::bell::Bell;
+use crate::background::crew::Next;
+use crate::background::workers::{Task, task};
 use crate::batch::Totals;
 use crate::directory::EngineKind;
 use crate::files::file_records::numbered;
@@ -129,12 +131,11 @@ impl Tier for MapTier {
         MapTier { store: store.clone(), state: state.clone() }
     }
 
-    fn work(&self) -> Vec<Work> {
-        let context = &self.store.context;
-        let mut all: Vec<Work> =
-            (0..context.options.compaction.threads_to_start()).map(|_| work(context, || ())).collect();
-        let (store, state) = (self.store.clone(), self.state.clone());
-        all.push(work(context, move || store.flush_each(|immutable| MapTier::flush(&store, &state, immutable))));
+    fn work(&self) -> Vec<Task> {
+        let mut all = self.store.compaction_work(&Arc::new(Bell::default()), |_| Next::End);
+        let (store, state, bell) = (self.store.clone(), self.state.clone(), &self.store.writes.bell);
+        let step = move || store.flush_next(|immutable| MapTier::flush(&store, &state, immutable));
+        all.push(task(&self.store.context, bell, step));
         all
     }
 

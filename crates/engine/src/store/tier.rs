@@ -10,7 +10,7 @@ use slmdb_manifest::StoreState;
 use super::cursor::TierCursor;
 use super::parts::Parts;
 use super::tier_state::TierState;
-use crate::background::workers::Work;
+use crate::background::workers::Task;
 use crate::stats::{Approximate, Stats, TableFile};
 use crate::{Slice, VerifyProgress, VerifyReport};
 
@@ -47,9 +47,9 @@ pub trait Tier: Send + Sync + Sized + 'static {
 
     /// The tier of an open store.
     fn new(store: &Arc<Parts>, state: &Arc<Self::State>) -> Self;
-    /// The work of its background threads: of as many for compactions as the options say, then of those that its
+    /// Its background work: for as many compactions at once as the options say, then for the crews that its
     /// [kind](crate::directory::EngineKind) names.
-    fn work(&self) -> Vec<Work>;
+    fn work(&self) -> Vec<Task>;
 
     /// The value of a key that no MemTable has at this moment.
     fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>>;
@@ -72,7 +72,7 @@ pub trait Tier: Send + Sync + Sized + 'static {
     fn table_files(&self) -> Vec<TableFile>;
     /// Adds what is the engine's own.
     fn count_stats(&self, stats: &mut Stats);
-    /// Leaves what it wants to leave to the next opening. The background threads have ended.
+    /// Leaves what it wants to leave to the next opening. The background work has ended.
     fn leave(&self) -> Result<()> {
         Ok(())
     }

@@ -1,14 +1,14 @@
-//! Closing a store, whichever engine has it: the background threads end, the engine leaves what it wants to leave, the log
+//! Closing a store, whichever engine has it: the background work ends, the engine leaves what it wants to leave, the log
 //! becomes durable, and the pool is sealed.
 
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_manifest::Edit;
 use slmdb_sync::scheduled::Mutex;
-use slmdb_sync::scheduled::thread::JoinHandle;
 use tracing::field::Empty;
 use tracing::info_span;
 
 use super::write_path::WritePath;
+use crate::background::workers::Working;
 use crate::context::StoreContext;
 use crate::files::catalog::Catalog;
 use crate::observe::spans::timed;
@@ -22,24 +22,20 @@ pub fn close_once(context: &StoreContext, seal: impl FnOnce() -> Result<()>) -> 
 }
 
 impl WritePath {
-    /// Ends the background threads; `stop` ends those that wait for a compaction. Writers that wait give up. The cause, if
+    /// Ends the background work; `stop` ends what waits for a compaction. Writers that wait give up. The cause, if
     /// the store has failed.
-    /// LOCKS: memtables; threads
-    pub fn end_threads(&self, threads: &Mutex<Vec<JoinHandle<()>>>, stop: impl FnOnce()) -> Result<()> {
+    /// LOCKS: memtables; those of the steps
+    pub fn end_work(&self, working: &Mutex<Working>, stop: impl FnOnce()) -> Result<()> {
         self.memtables.lock().closing = true;
         stop();
-        self.work_done.notify_all();
-        self.work_to_do.notify_all();
-        for thread in threads.lock().drain(..) {
-            if thread.join().is_err() {
-                self.context.fail(Error::invalid("a background thread panicked"));
-            }
-        }
+        self.wake();
+        let working = std::mem::take(&mut *working.lock());
+        working.finish();
         self.context.health.failure().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
     /// Ends the log of a store that closes: makes it durable, and records where it ends. What was set aside is free then.
-    /// REQUIRES: the background threads have ended.
+    /// REQUIRES: the background work has ended.
     /// LOCKS: memtables; catalog; reserve; arenas
     pub fn seal_log(&self, catalog: &Catalog) -> Result<()> {
         // Writers that reserved a place before the store was closed still fill it.

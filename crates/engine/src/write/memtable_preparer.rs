@@ -2,7 +2,7 @@
 //!
 //! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3), and
 //! the space for its flush ([`crate::space::controller`]). Both take system calls and syncs, which must not happen under a lock
-//! that writers need (INV-4). So one thread does them; writers ask for a spare when the active MemTable is half full. A store at
+//! that writers need (INV-4). So they are background work; writers ask for a spare when the active MemTable is half full. A store at
 //! rest gives it back ([`crate::space::rest`]).
 //!
 //! Where there is no space for one that somebody waits for, the [ladder](crate::space::ladder) decides.
@@ -23,6 +23,7 @@ use slmdb_sync::scheduled::thread;
 use super::expected_prefix::expected_prefix;
 use super::memtables::{Filling, Wanted};
 use super::write_path::WritePath;
+use crate::background::crew::Next;
 use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
@@ -43,7 +44,7 @@ const WORTH_FLUSHING_PART: f64 = 1.0 / 8.0;
 /// How often it looks whether the store has come to rest, until it has.
 const QUIET_LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The thread that makes MemTables.
+/// Makes MemTables.
 pub struct MemTablePreparer {
     context: Arc<StoreContext>,
     writes: Arc<WritePath>,
@@ -81,6 +82,14 @@ impl Quiet {
     }
 }
 
+/// `None` after an error after which it may be tried again.
+fn may_be_tried_again<T>(done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Err(error) if error.may_be_tried_again() => Ok(None),
+        done => done.map(Some),
+    }
+}
+
 impl MemTablePreparer {
     /// The preparer of a store.
     pub fn new(
@@ -92,48 +101,46 @@ impl MemTablePreparer {
         MemTablePreparer { context, writes, catalog, space }
     }
 
-    /// The thread's loop, until the store closes or fails.
-    /// LOCKS: memtables
-    pub fn run(&self) {
-        match self.catalog.fill_reserve() {
-            Err(error) if !error.may_be_tried_again() => return self.context.fail(error),
-            _ => {}
+    /// Its steps, until the store closes or fails.
+    pub fn steps(self) -> impl FnMut() -> Next + Send + 'static {
+        let mut quiet = None;
+        move || {
+            self.step(&mut quiet).unwrap_or_else(|error| {
+                self.context.fail(error);
+                Next::End
+            })
         }
-        let mut memtables = self.writes.memtables.lock();
-        let mut quiet = Quiet::since(self.context.env.monotonic_ns(), memtables.next_sequence);
-        loop {
-            if memtables.closing || self.context.has_failed() {
-                return;
-            }
-            let done = if let Some(wanted) = memtables.wanted {
-                drop(memtables);
-                self.patiently(|| self.provide(wanted))
-            } else {
-                let now_ns = self.context.env.monotonic_ns();
-                match quiet.time_to_rest(now_ns, memtables.next_sequence) {
-                    None => memtables = self.writes.work_to_do.wait(memtables),
-                    Some(Duration::ZERO) => {
-                        drop(memtables);
-                        let given = self.space.give_back_at_rest();
-                        quiet.tried(now_ns, matches!(given, Ok(true)));
-                        match given {
-                            Err(error) if !error.may_be_tried_again() => return self.context.fail(error),
-                            _ => memtables = self.writes.memtables.lock(),
-                        }
-                    }
-                    Some(left) => {
-                        let look_again = left.min(QUIET_LOOK_AGAIN);
-                        memtables = self.writes.work_to_do.wait_timeout(memtables, look_again);
-                    }
-                }
-                continue;
-            };
-            match done {
-                Ok(()) => {}
+    }
+
+    /// Makes what is wanted. In a store at rest, gives back what was made ahead. `quiet`: since when it may be at rest, from the second
+    /// step on.
+    /// LOCKS: memtables; those of [`MemTablePreparer::provide`] and of [`SpaceController::give_back_at_rest`]
+    fn step(&self, quiet: &mut Option<Quiet>) -> Result<Next> {
+        if quiet.is_none() {
+            may_be_tried_again(self.catalog.fill_reserve())?;
+        }
+        let memtables = self.writes.memtables.lock();
+        if memtables.closing || self.context.has_failed() {
+            return Ok(Next::End);
+        }
+        if let Some(wanted) = memtables.wanted {
+            drop(memtables);
+            match self.patiently(|| self.provide(wanted)) {
                 Err(lack) if lack.is_passing_lack() => self.report_lack(lack),
-                Err(error) => return self.context.fail(error),
+                provided => provided?,
             }
-            memtables = self.writes.memtables.lock();
+            return Ok(Next::Go);
+        }
+        let now_ns = self.context.env.monotonic_ns();
+        let quiet = quiet.get_or_insert_with(|| Quiet::since(now_ns, memtables.next_sequence));
+        match quiet.time_to_rest(now_ns, memtables.next_sequence) {
+            Some(Duration::ZERO) => {
+                drop(memtables);
+                let has_given = may_be_tried_again(self.space.give_back_at_rest())?;
+                quiet.tried(now_ns, has_given == Some(true));
+                Ok(Next::Go)
+            }
+            left => Ok(Next::Wait(left.map(|left| left.min(QUIET_LOOK_AGAIN)))),
         }
     }
 

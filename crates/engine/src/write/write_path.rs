@@ -28,6 +28,8 @@ use super::group_commit::GroupSync;
 use super::memtables::{Filling, Immutable, MemTableView, MemTables};
 use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
+use crate::background::bell::Bell;
+use crate::background::crew::Next;
 use crate::context::{StoreContext, closed};
 use crate::read::empty_ranges::EmptyRanges;
 use crate::space::allowance::{Request, Taken};
@@ -70,8 +72,10 @@ pub struct WritePath {
     pub memtables: Mutex<MemTables>,
     /// Writers, and callers of a flush, wait here: for room in the queue, a spare, a failure.
     pub work_done: Condvar,
-    /// Background threads wait here.
+    /// Steps of background work wait here.
     pub work_to_do: Condvar,
+    /// Rung where there may be something to do for flushes, for the preparer of MemTables, or for the engine.
+    pub bell: Arc<Bell>,
     /// Everything up to here is durable in table files.
     pub flushed_through: AtomicU64,
     /// How far writers are slowed.
@@ -133,6 +137,7 @@ impl WritePath {
             memtables: Mutex::ranked(lock_order::MEMTABLES, memtables),
             work_done: Condvar::new(),
             work_to_do: Condvar::new(),
+            bell: Arc::default(),
             flushed_through: AtomicU64::new(flushed_through),
             pacing: Pacing::default(),
             context,
@@ -144,8 +149,15 @@ impl WritePath {
     pub fn wake(&self) {
         let memtables = self.memtables.lock();
         self.work_done.notify_all();
-        self.work_to_do.notify_all();
+        self.wake_work();
         drop(memtables);
+    }
+
+    /// Has background work look whether there is something to do.
+    /// LOCKS: memtables (held)
+    pub fn wake_work(&self) {
+        self.work_to_do.notify_all();
+        self.bell.ring();
     }
 
     /// Whether a job that finds no space is left to the next opening: the store closes, or has failed.
@@ -154,30 +166,21 @@ impl WritePath {
         self.context.has_failed() || self.memtables.lock().closing
     }
 
-    /// Waits for the oldest MemTable that is to be flushed, and until its last place is filled (INV-5). `None` if the store has
-    /// failed, or closes and none is left.
+    /// The oldest MemTable that is to be flushed, once its last place is filled (INV-5). If there is none: what follows. There will
+    /// be none if the store has failed, or closes.
     /// LOCKS: memtables; publication
-    pub fn next_immutable(&self) -> Option<Immutable> {
-        let immutable = self.take_immutable()?;
+    pub fn next_immutable(&self) -> std::result::Result<Immutable, Next> {
+        let immutable = {
+            let mut memtables = self.memtables.lock();
+            match memtables.queue.pop_front() {
+                _ if self.context.has_failed() => return Err(Next::End),
+                Some(immutable) => immutable,
+                None if memtables.closing => return Err(Next::End),
+                None => return Err(Next::Wait(None)),
+            }
+        };
         self.publication.wait_for(immutable.last_sequence);
-        Some(immutable)
-    }
-
-    /// LOCKS: memtables
-    fn take_immutable(&self) -> Option<Immutable> {
-        let mut memtables = self.memtables.lock();
-        loop {
-            if self.context.has_failed() {
-                return None;
-            }
-            if let Some(immutable) = memtables.queue.pop_front() {
-                return Some(immutable);
-            }
-            if memtables.closing {
-                return None;
-            }
-            memtables = self.work_to_do.wait(memtables);
-        }
+        Ok(immutable)
     }
 
     /// Takes a flushed MemTable from the readers' list (INV-9). What it has must be found elsewhere by now.
@@ -200,7 +203,7 @@ impl WritePath {
         self.flushed_through.store(last_sequence, Ordering::Release);
         self.group_sync.advance(last_sequence);
         self.work_done.notify_all();
-        self.work_to_do.notify_all();
+        self.wake_work();
     }
 
     /// Sets how far writers are slowed.
@@ -352,7 +355,7 @@ impl WritePath {
             memtables.want(request, true);
             if memtables.is_short_of_space { StallCause::Space } else { StallCause::MemTable }
         };
-        self.work_to_do.notify_all();
+        self.wake_work();
         Ok(stall.wait(memtables, waits_for))
     }
 
@@ -373,14 +376,14 @@ impl WritePath {
             memtables.immutables += 1;
         }
         memtables.active_from = memtables.next_sequence;
-        self.work_to_do.notify_all();
+        self.wake_work();
     }
 
     /// Asks the MemTable preparer for a spare, for which no writer waits yet.
     /// LOCKS: memtables (held)
     pub fn want_spare(&self, memtables: &mut MemTables) {
         memtables.want(Request::default(), false);
-        self.work_to_do.notify_all();
+        self.wake_work();
     }
 
     /// Takes what flushes and compactions hold, as soon as they let go of it. `take` tries that. Fails if one of them finds

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::background::crew::Next;
+use slmdb_engine::store::compaction::Rounds;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{CompactionPolicy, lock_order};
 use slmdb_env::{Error, Result};
@@ -41,13 +43,13 @@ impl Compactor {
         }
     }
 
-    /// A thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self) {
+    /// A step of the compactions.
+    pub(crate) fn step(&self, rounds: &mut Rounds) -> Next {
         let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None => self.compact_what_is_due(),
         };
-        self.store.run_compactions(&self.state.compactions, compact, || self.levels.look_for_unpinned());
+        self.store.compaction_step(&self.state.compactions, rounds, compact, || self.levels.look_for_unpinned())
     }
 
     /// Level 0 comes first.

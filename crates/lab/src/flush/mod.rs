@@ -6,6 +6,7 @@ pub(crate) use tree_insertion::version;
 
 use std::sync::Arc;
 
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::flush::table_file::{Form, give_up_table, write_table};
@@ -43,9 +44,9 @@ struct RunFile {
 }
 
 impl Flush {
-    /// The thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self) {
-        self.store.flush_each(|immutable| self.flush(immutable));
+    /// A step of the flushes.
+    pub(crate) fn step(&self) -> Next {
+        self.store.flush_next(|immutable| self.flush(immutable))
     }
 
     /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.

@@ -49,21 +49,22 @@ mod tests;
 
 use std::sync::Arc;
 
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::space::controller::READERS_PAUSE;
 use slmdb_engine::space::reserve::{Loan, OutputSpace};
 use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_sync::epoch;
-use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_sync::scheduled::thread;
 
 use crate::compaction::inputs;
+use crate::compaction::next_compaction::NextCompaction;
 use crate::compaction::outputs::{OutputFiles, Outputs};
 use crate::compaction::pace::CompactionPace;
 use crate::compaction::plan::{CompactionResult, Plan, Stopped};
 use crate::compaction::queue::CompactionKind;
-use crate::flush::finished::Finished;
+use crate::flush::finished::ToIndex;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
 use crate::space::space_planner::SpacePlanner;
 use crate::state::SlmState;
@@ -90,39 +91,49 @@ pub(crate) struct Compactor {
 }
 
 impl Compactor {
-    /// The loop of one compaction thread.
-    pub(crate) fn run(&self, finished: SyncSender<Finished>) {
-        while let Some((plan, reason)) = self.next_compaction() {
-            let ended = match &reason {
-                CompactionKind::Picked => self.compact_picked(&plan, &finished),
-                CompactionKind::Space => self.compact(&plan, OutputSpace::Reserve, &finished).map(|_| ()),
-                CompactionKind::Manual(request) => self.compact_requested(request, &plan, &finished),
-            };
-            if ended.is_err() {
-                // Its outputs are deleted. That is counted before its inputs stop being busy, because waiting threads
-                // look at both.
-                self.store.writes.memtables.lock().space_returned += 1;
+    /// A step of the compactions: one of them, if there is something to compact.
+    pub(crate) fn step(&self, finished: &ToIndex) -> Next {
+        match self.next_compaction() {
+            NextCompaction::Begun(plan, reason) => self.carry_out(&plan, reason, finished),
+            NextCompaction::None { look_again_in } => return Next::Wait(look_again_in),
+            NextCompaction::Never => {
+                // Requests that are left get an answer.
+                for request in self.state.compactions.inner.lock().requested.drain(..) {
+                    *request.ended.lock() =
+                        Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
+                }
+                self.state.compactions.notify();
+                return Next::End;
             }
-            self.state.compactions.inner.lock().record_end(&plan, &reason, &ended);
-            if let Err(Stopped::Failed(error)) = &ended {
-                self.store.context.fail(error.clone());
-            }
-            if let CompactionKind::Manual(request) = reason {
-                *request.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
-            }
-            self.state.compactions.changed.notify_all();
-            self.store.wake_waiting();
         }
-        // Requests that are left get an answer.
-        for request in self.state.compactions.inner.lock().requested.drain(..) {
-            *request.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
+        Next::Go
+    }
+
+    fn carry_out(&self, plan: &Plan, reason: CompactionKind, finished: &ToIndex) {
+        let ended = match &reason {
+            CompactionKind::Picked => self.compact_picked(plan, finished),
+            CompactionKind::Space => self.compact(plan, OutputSpace::Reserve, finished).map(|_| ()),
+            CompactionKind::Manual(request) => self.compact_requested(request, plan, finished),
+        };
+        if ended.is_err() {
+            // Its outputs are deleted. That is counted before its inputs stop being busy, because waiting threads
+            // look at both.
+            self.store.writes.memtables.lock().space_returned += 1;
         }
-        self.state.compactions.changed.notify_all();
+        self.state.compactions.inner.lock().record_end(plan, &reason, &ended);
+        if let Err(Stopped::Failed(error)) = &ended {
+            self.store.context.fail(error.clone());
+        }
+        if let CompactionKind::Manual(request) = reason {
+            *request.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
+        }
+        self.state.compactions.notify();
+        self.store.wake_waiting();
     }
 
     /// Runs a compaction that the policy chose, and notes what it gained.
     /// LOCKS: catalog, compaction candidates
-    fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished>) -> Result<(), Stopped> {
+    fn compact_picked(&self, plan: &Plan, finished: &ToIndex) -> Result<(), Stopped> {
         let (catalog, state) = (&self.store.catalog, &self.state);
         let taken = state.paper.as_ref().map(|paper| {
             let droppable_through = state.checkpoints.deletes_droppable_through();
@@ -142,7 +153,7 @@ impl Compactor {
         &self,
         plan: &Plan,
         space: OutputSpace,
-        finished: &SyncSender<Finished>,
+        finished: &ToIndex,
     ) -> Result<CompactionResult, Stopped> {
         let loan = match space {
             OutputSpace::Reserve => match self.store.lend_reserve(plan.inputs.len())? {
@@ -183,7 +194,7 @@ impl Compactor {
         &self,
         plan: &Plan,
         space: OutputSpace,
-        finished: &SyncSender<Finished>,
+        finished: &ToIndex,
         done: &mut CompactionDone,
     ) -> Result<bool, Stopped> {
         let mut outputs = Outputs::new(&self.files, finished, space, plan.inputs.len());

@@ -23,10 +23,20 @@ const QUIET: Duration = Duration::from_millis(400);
 /// One that was not written to for so long is at rest.
 const REST: Duration = Duration::from_secs(5);
 
+/// What a compaction thread does next.
+pub(crate) enum NextCompaction {
+    /// This compaction, whose inputs are marked busy.
+    Begun(Plan, CompactionKind),
+    /// It waits for a change, or for this time: for the end of a pause, or for quiet.
+    None { look_again_in: Option<Duration> },
+    /// Nothing any more: the store closes, or has failed.
+    Never,
+}
+
 impl Compactor {
-    /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
+    /// Looks for something to compact.
     /// LOCKS: catalog, compactions; memtables
-    pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
+    pub(crate) fn next_compaction(&self) -> NextCompaction {
         let compactions = &self.state.compactions;
         loop {
             // The catalog first: it may be held while the disk syncs, and readers that name files must not wait
@@ -34,9 +44,8 @@ impl Compactor {
             let catalog = self.store.catalog.lock();
             let mut inner = compactions.inner.lock();
             if compactions.is_stopping() || self.store.context.has_failed() {
-                return None;
+                return NextCompaction::Never;
             }
-            // Changes from here on are noticed by the wait below.
             let changes = inner.changes;
             let pause = inner.pause_left();
             let (mut next, mut quiet_in) = (None, None);
@@ -49,7 +58,7 @@ impl Compactor {
                     // Nothing to gain: the request is answered at once.
                     if plan.inputs.is_empty() {
                         *request.ended.lock() = Some(Ok(()));
-                        compactions.changed.notify_all();
+                        compactions.notify();
                         continue;
                     }
                     next = Some((plan, CompactionKind::Manual(request)));
@@ -115,21 +124,12 @@ impl Compactor {
                     continue;
                 }
                 self.pace.set();
-                return Some((plan, reason));
+                return NextCompaction::Begun(plan, reason);
             }
-            // Nothing to do: wait for a change, for the end of the pause, or for quiet. Writers are told that this
-            // thread does nothing.
+            // Writers are told that nothing is done here.
             drop((inner, catalog));
             self.pace.set();
-            let inner = compactions.inner.lock();
-            let nothing_new = |inner: &mut QueueState| inner.changes == changes;
-            let changed = &compactions.changed;
-            match pause.or(quiet_in) {
-                Some(left) => {
-                    drop(changed.wait_timeout_while(inner, left, nothing_new));
-                }
-                None => drop(changed.wait_while(inner, nothing_new)),
-            }
+            return NextCompaction::None { look_again_in: pause.or(quiet_in) };
         }
     }
 

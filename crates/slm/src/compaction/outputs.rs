@@ -12,11 +12,11 @@ use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Claim;
-use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
+use slmdb_sync::scheduled::mpsc::{Receiver, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
 use crate::compaction::plan::Stopped;
-use crate::flush::finished::{BuiltFile, Finished, Origin, Output};
+use crate::flush::finished::{BuiltFile, Finished, Origin, Output, ToIndex};
 use crate::state::SlmState;
 use slmdb_engine::flush::older_versions::OlderVersions;
 
@@ -25,7 +25,7 @@ pub(crate) struct Outputs<'s> {
     files: &'s OutputFiles,
     /// The number and builder of the file that is being filled.
     builder: Option<(u32, TableBuilder)>,
-    finished: &'s SyncSender<Finished>,
+    finished: &'s ToIndex,
     /// Receipts of files on their way to the MANIFEST.
     sent: Vec<Receiver<()>>,
     origin: Arc<Origin>,
@@ -43,12 +43,7 @@ pub(crate) struct Outputs<'s> {
 
 impl<'s> Outputs<'s> {
     /// No outputs yet, of a compaction of `inputs` files.
-    pub(crate) fn new(
-        files: &'s OutputFiles,
-        finished: &'s SyncSender<Finished>,
-        space: OutputSpace,
-        inputs: usize,
-    ) -> Outputs<'s> {
+    pub(crate) fn new(files: &'s OutputFiles, finished: &'s ToIndex, space: OutputSpace, inputs: usize) -> Outputs<'s> {
         Outputs {
             files,
             builder: None,
@@ -152,7 +147,7 @@ impl<'s> Outputs<'s> {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
         }
         self.sent.push(receipt);
-        self.finished.send(Finished::Compaction(output)).map_err(|_| Stopped::Closing)
+        if self.finished.send(Finished::Compaction(output)) { Ok(()) } else { Err(Stopped::Closing) }
     }
 
     /// Sends the last file and the end of these inputs. Returns when both are in the MANIFEST.

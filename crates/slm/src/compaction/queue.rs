@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use slmdb_engine::background::bell::Bell;
 use slmdb_engine::background::compaction_queue::{FoundNothing, SpaceWanted};
 use slmdb_engine::lock_order;
 use slmdb_env::Result;
@@ -27,7 +28,9 @@ pub(crate) type KeyBound = Bound<Vec<u8>>;
 #[derive(Debug)]
 pub(crate) struct CompactionQueue {
     pub(crate) inner: Mutex<QueueState>,
-    /// Signals that there may be something to do, or that something was done.
+    /// Rung where there may be something to do.
+    pub(crate) bell: Arc<Bell>,
+    /// Signals that something was done.
     pub(crate) changed: Condvar,
     /// The store closes, or has failed.
     pub(crate) stopping: AtomicBool,
@@ -37,6 +40,7 @@ impl Default for CompactionQueue {
     fn default() -> CompactionQueue {
         CompactionQueue {
             inner: Mutex::ranked(lock_order::COMPACTIONS, QueueState::default()),
+            bell: Arc::default(),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
         }
@@ -159,7 +163,13 @@ impl CompactionQueue {
         inner.nothing_to_gain.forget();
         inner.no_space_for.clear();
         inner.one_by_one = false;
+        self.notify();
+    }
+
+    /// Has all look who wait for something to do, or for something to be done.
+    pub(crate) fn notify(&self) {
         self.changed.notify_all();
+        self.bell.ring();
     }
 
     /// Makes all compactions end soon.

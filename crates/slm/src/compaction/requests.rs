@@ -10,12 +10,11 @@ use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_sync::scheduled::Mutex;
-use slmdb_sync::scheduled::mpsc::SyncSender;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 use crate::compaction::queue::{KeyBound, ManualCompaction, QueueState};
-use crate::flush::finished::Finished;
+use crate::flush::finished::ToIndex;
 use crate::selection::live_key_ratio::garbage;
 
 /// How often a caller that waits for a compaction checks whether it is stuck.
@@ -33,7 +32,7 @@ impl Compactor {
         let mut inner = self.state.compactions.inner.lock();
         inner.requested.push_back(request.clone());
         inner.changes += 1;
-        self.state.compactions.changed.notify_all();
+        self.state.compactions.notify();
         loop {
             if let Some(ended) = request.ended.lock().take() {
                 return ended;
@@ -89,7 +88,7 @@ impl Compactor {
         &self,
         request: &ManualCompaction,
         all: &Plan,
-        finished: &SyncSender<Finished>,
+        finished: &ToIndex,
     ) -> Result<(), Stopped> {
         let merged = if self.planner.seems_to_have_space_for(all) {
             match self.compact(all, OutputSpace::Free, finished) {
@@ -164,7 +163,7 @@ impl Compactor {
     }
 
     /// Removes the garbage of these files, one output at a time. `full`: what is said if there is no space for some.
-    fn take_garbage_out_of(&self, files: &[u32], full: &Error, finished: &SyncSender<Finished>) -> Result<(), Stopped> {
+    fn take_garbage_out_of(&self, files: &[u32], full: &Error, finished: &ToIndex) -> Result<(), Stopped> {
         loop {
             let droppable_through = self.state.checkpoints.deletes_droppable_through();
             self.take_garbage_out(files, finished)?;
@@ -180,7 +179,7 @@ impl Compactor {
 
     /// Removes the garbage of these files, one output at a time, as far as there is space. They are this thread's own,
     /// so they may be tried although they are busy.
-    fn take_garbage_out(&self, files: &[u32], finished: &SyncSender<Finished>) -> Result<(), Stopped> {
+    fn take_garbage_out(&self, files: &[u32], finished: &ToIndex) -> Result<(), Stopped> {
         let (mut tried, mut one_by_one, mut has_gained) = (BTreeSet::new(), false, false);
         loop {
             let is_free = |number| files.contains(&number) && !tried.contains(&number);
@@ -213,7 +212,7 @@ impl Compactor {
     }
 
     /// Merges those of these files, one output at a time, that together take less of the pool.
-    fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished>) -> Result<(), Stopped> {
+    fn merge_in_pool(&self, files: &[u32], finished: &ToIndex) -> Result<(), Stopped> {
         while let Some(plan) = self.planner.plan_in_pool(|number| files.contains(&number)) {
             self.compact(&plan, OutputSpace::Reserve, finished)?;
         }

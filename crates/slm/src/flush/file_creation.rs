@@ -17,6 +17,7 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::flush::older_versions::OlderVersions;
@@ -26,33 +27,32 @@ use slmdb_engine::observe::spans::timed;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Result;
-use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_table::FinishedTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::flush::finished::{Built, BuiltFile, Finished};
+use crate::flush::finished::{Built, BuiltFile, Finished, ToIndex};
 use crate::index::key_index::Flush;
 use crate::state::SlmState;
 
-/// The file creation thread.
+/// The file creation thread of the paper.
 pub(crate) struct FileCreation {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<SlmState>,
 }
 
 impl FileCreation {
-    /// The thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self, finished: SyncSender<Finished>) {
-        self.store.flush_each(|immutable| {
+    /// A step of the flushes: a table file.
+    pub(crate) fn step(&self, finished: &ToIndex) -> Next {
+        self.store.flush_next(|immutable| {
             let began_ns = self.store.flush_begins(&immutable);
             let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
             let span = info_span!("flush_build", generation, entries, ms = Empty);
             let file = timed(&*self.store.context.env, span, || {
                 self.store.write_when_there_is_space(&immutable, |number| self.build(&immutable, number))
             })?;
-            Ok(finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_ok())
-        });
+            Ok(finished.send(Finished::Flush(Built { immutable, began_ns, file })))
+        })
     }
 
     /// Writes the table file of a MemTable, and what the index needs of it. Both are durable on return. Until then nothing refers

@@ -2,13 +2,36 @@
 
 use std::sync::{Arc, OnceLock};
 
+use slmdb_engine::background::bell::Bell;
 use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Error;
 use slmdb_manifest::FileRecord;
-use slmdb_sync::scheduled::mpsc::SyncSender;
+use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::index::key_index::IndexJob;
+
+/// The queue's end at which finished files come in.
+#[derive(Clone)]
+pub(crate) struct ToIndex {
+    queue: SyncSender<Finished>,
+    bell: Arc<Bell>,
+}
+
+/// A queue for one finished file, and the bell that the index thread hears.
+pub(crate) fn queue_of_finished(bell: &Arc<Bell>) -> (ToIndex, Receiver<Finished>) {
+    let (queue, finished) = sync_channel(1);
+    (ToIndex { queue, bell: bell.clone() }, finished)
+}
+
+impl ToIndex {
+    /// Puts an item into the queue, once there is room. `false`: the index thread has ended, and the item is dropped.
+    pub(crate) fn send(&self, item: Finished) -> bool {
+        let is_sent = self.queue.send(item).is_ok();
+        self.bell.ring();
+        is_sent
+    }
+}
 
 /// An item of the index thread's queue.
 pub(crate) enum Finished {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::observe::spans::timed;
@@ -11,7 +12,7 @@ use slmdb_engine::store::flush::FlushedFile;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
-use slmdb_sync::scheduled::mpsc::Receiver;
+use slmdb_sync::scheduled::mpsc::{Receiver, TryRecvError};
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -29,20 +30,21 @@ pub(crate) struct IndexInsertion {
 }
 
 impl IndexInsertion {
-    /// The thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self, finished: Receiver<Finished>) {
-        for finished in finished {
-            let indexed = match finished {
-                Finished::Flush(built) => self.index_and_commit(built),
-                Finished::Compaction(output) => self.repointing.index_output(output),
-            };
-            match indexed {
-                Ok(()) => {}
-                // The next opening carries the job on.
-                Err(error) if error.may_be_tried_again() && self.store.writes.gives_up() => return,
-                Err(error) => return self.store.context.fail(error),
-            }
+    /// A step: indexes and commits the next finished file, if there is one.
+    pub(crate) fn step(&self, finished: &Receiver<Finished>) -> Next {
+        let indexed = match finished.try_recv() {
+            Ok(Finished::Flush(built)) => self.index_and_commit(built),
+            Ok(Finished::Compaction(output)) => self.repointing.index_output(output),
+            Err(TryRecvError::Empty) => return Next::Wait(None),
+            Err(TryRecvError::Disconnected) => return Next::End,
+        };
+        match indexed {
+            Ok(()) => return Next::Go,
+            // The next opening carries the job on.
+            Err(error) if error.may_be_tried_again() && self.store.writes.gives_up() => {}
+            Err(error) => self.store.context.fail(error),
         }
+        Next::End
     }
 
     /// Indexes a flush's file, commits it, and retires the MemTable.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::location::Location;
@@ -36,29 +37,27 @@ use crate::state::SlmState;
 /// About this many keys are read from the tree at once.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Takes index checkpoints, on the checkpoint thread and for callers that need one now.
+/// Takes index checkpoints, in the background and for callers that need one now.
 pub(crate) struct IndexCheckpointer {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<SlmState>,
 }
 
 impl IndexCheckpointer {
-    /// The loop of the checkpoint thread.
-    /// LOCKS: memtables
-    pub(crate) fn run(&self) {
-        loop {
-            {
-                let mut memtables = self.store.writes.memtables.lock();
-                while !memtables.closing && !self.store.context.has_failed() && !self.state.checkpoints.is_due() {
-                    memtables = self.store.writes.work_to_do.wait(memtables);
-                }
-                if memtables.closing || self.store.context.has_failed() {
-                    return;
-                }
-            }
-            let is_stopped = || self.store.context.has_failed() || self.store.writes.memtables.lock().closing;
-            if let Err(error) = self.take_due(&is_stopped) {
-                return self.store.context.fail(error);
+    /// A step of the work in the background: takes a checkpoint if it is due.
+    /// LOCKS: memtables; those of [`IndexCheckpointer::take_due`]
+    pub(crate) fn step(&self) -> Next {
+        if self.store.writes.gives_up() {
+            return Next::End;
+        }
+        if !self.state.checkpoints.is_due() {
+            return Next::Wait(None);
+        }
+        match self.take_due(&|| self.store.writes.gives_up()) {
+            Ok(()) => Next::Go,
+            Err(error) => {
+                self.store.context.fail(error);
+                Next::End
             }
         }
     }

@@ -73,7 +73,7 @@ impl TierSpace for SlmState {
         }
         inner.space_wanted = Some(wanted);
         inner.changes += 1;
-        self.compactions.changed.notify_all();
+        self.compactions.notify();
         true
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::background::compaction_queue::SpaceWanted;
+use slmdb_engine::background::crew::Next;
 use slmdb_engine::space::controller::Resource;
+use slmdb_engine::store::compaction::Rounds;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_levels::KeyRange;
@@ -56,19 +58,19 @@ impl Compactor {
         }
     }
 
-    /// A thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self) {
+    /// A step of the compactions.
+    pub(crate) fn step(&self, rounds: &mut Rounds) -> Next {
         let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None if self.is_manual() => Ok(false),
             None => self.compact_or_note_no_space(),
         };
-        self.store.run_compactions(&self.state.compactions, compact, || {
+        self.store.compaction_step(&self.state.compactions, rounds, compact, || {
             self.levels.look_for_unpinned();
             if let Err(error) = self.note_returned() {
                 tracing::warn!(%error, "the reserve is not full");
             }
-        });
+        })
     }
 
     fn is_manual(&self) -> bool {

@@ -14,14 +14,13 @@ use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::Mutex;
-use slmdb_sync::scheduled::mpsc::sync_channel;
 use slmdb_testkit::{Failure, MemoryEnv, Random, Repeat};
 
 use crate::compaction::controller::Load;
 use crate::compaction::order_schedule::WINDOW;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
 use crate::compaction::queue::ManualCompaction;
-use crate::flush::finished::Finished;
+use crate::flush::finished::{Finished, queue_of_finished};
 use crate::index::in_pool::compaction_log::CompactionLog;
 use crate::recovery::open;
 use crate::tier::Slm;
@@ -104,7 +103,7 @@ fn compact(
     taken_before: Option<usize>,
 ) -> (Result<CompactionResult, Error>, usize) {
     std::thread::scope(|scope| {
-        let (finished, outputs) = sync_channel(1);
+        let (finished, outputs) = queue_of_finished(&Arc::default());
         let compaction = scope.spawn(move || {
             let plan = Plan { inputs: INPUTS.to_vec(), reason };
             store.shared.tier.compactor.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
@@ -193,7 +192,7 @@ fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
     let second = store.shared.parts.catalog.lock().state().next_file_number + 1;
     env.fail_next(&format!("write {DIRECTORY}/{second:010}.sst"), Failure::Full, Repeat::Once);
     std::thread::scope(|scope| {
-        let (finished, outputs) = sync_channel(1);
+        let (finished, outputs) = queue_of_finished(&Arc::default());
         let store = &store;
         let compaction = scope.spawn(move || {
             let plan = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage };
@@ -233,7 +232,7 @@ fn is_told_that_all_is_well() -> bool {
     let all = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::CompactRange };
     store.shared.tier.state.compactions.inner.lock().busy.extend(&all.inputs);
     let (ended, count) = std::thread::scope(|scope| {
-        let (finished, outputs) = sync_channel(1);
+        let (finished, outputs) = queue_of_finished(&Arc::default());
         let (store, request, all) = (&store, &request, &all);
         let compaction = scope.spawn(move || {
             store.shared.tier.compactor.compact_requested(request, all, &finished).map_err(|stopped| stopped.cause())
@@ -311,7 +310,7 @@ fn what_lacks_a_descriptor_may_be_compacted_again() {
             env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
             let struck_before = env.failures_struck();
             let plan = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage };
-            let (finished, outputs) = sync_channel(INPUTS.len() + KEYS as usize);
+            let (finished, outputs) = queue_of_finished(&Arc::default());
             let ended = std::thread::scope(|scope| {
                 let store = &store;
                 let compaction = scope.spawn(move || store.shared.tier.compactor.compact(&plan, space, &finished));
@@ -404,7 +403,7 @@ fn a_merge_for_order_gives_way_to_writers() {
     store.shared.parts.writes.pacing.flushed(1 << 20, 1_000_000_000);
     let merge = |are_writers_busy: bool, reason: CompactionReason| {
         std::thread::scope(|scope| {
-            let (finished, outputs) = sync_channel(1);
+            let (finished, outputs) = queue_of_finished(&Arc::default());
             let (store, inputs) = (&store, &inputs);
             let compaction = scope.spawn(move || {
                 let plan = Plan { inputs: inputs.clone(), reason };
