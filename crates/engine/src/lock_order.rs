@@ -62,6 +62,8 @@ order! {
     EMPTY_RANGES = 89, "empty ranges";
     /// The window of writes that are not published yet.
     PUBLICATION = 90, "publication";
+    /// What the store takes of its memory budget.
+    TOLD_BYTES = 91, "told bytes";
     /// The size of the block cache.
     CACHE_BYTES = 92, "cache size";
     /// The kind of the next arena.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use slmdb_engine::files::table_cache::ALLOCATION_BYTES;
+use slmdb_engine::files::caches::ALLOCATION_BYTES;
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 

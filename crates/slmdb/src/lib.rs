@@ -62,8 +62,9 @@ pub use slmdb_engine::{
     Approximate, Capabilities, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator,
     Compression, Counters, Destroyed, DramIndex, Emulation, EngineName, Error, ErrorKind, Event, EventListener,
     FORMAT_VERSION, LatencyModel, LevelStats, LinkPolicy, Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES,
-    MAXIMUM_VALUE_BYTES, MapTables, Medium, Memory, PoolFate, RepairProgress, RepairReport, Result, Slice, SpaceFor,
-    StallCause, Stats, TableFile, VerifyProgress, VerifyReport, WriteAmplification, WriteBatch,
+    MAXIMUM_VALUE_BYTES, MapTables, Medium, Memory, PoolFate, RepairProgress, RepairReport, Result, Shared,
+    SharedOptions, Slice, SpaceFor, StallCause, Stats, TableFile, VerifyProgress, VerifyReport, WriteAmplification,
+    WriteBatch,
 };
 #[cfg(feature = "lab")]
 pub use slmdb_lab::LabOptions;

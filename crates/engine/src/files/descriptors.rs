@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 
-use crate::files::open_tables::OpenTables;
+use crate::files::caches::Caches;
 
 /// The environment of an open store, which closes table files where too many files are open.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct ClosingEnv {
     /// The environment beneath.
     pub env: Arc<dyn Env>,
     /// The table files that are held open, and may be closed.
-    pub readers: Arc<OpenTables>,
+    pub caches: Arc<Caches>,
 }
 
 impl ClosingEnv {
@@ -25,7 +25,7 @@ impl ClosingEnv {
     fn opening<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
         match attempt() {
             Err(lack) if lack.is_passing_lack() => {
-                self.readers.close_all();
+                self.caches.close_all();
                 attempt()
             }
             done => done,
@@ -40,7 +40,7 @@ impl Env for ClosingEnv {
 
     fn hold_directory(&self, directory: &Path) -> Result<Arc<dyn Env>> {
         let env = self.opening(|| self.env.hold_directory(directory))?;
-        Ok(Arc::new(ClosingEnv { env, readers: self.readers.clone() }))
+        Ok(Arc::new(ClosingEnv { env, caches: self.caches.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

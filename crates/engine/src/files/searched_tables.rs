@@ -10,7 +10,8 @@ use slmdb_table::{
     Block, BlockEntry, EntriesBefore, IndexChunk, MappedRead, Place, TableCursor, TableParts, TableReader, TableScan,
 };
 
-use crate::files::table_cache::{Cached, Tables};
+use crate::files::caches::Cached;
+use crate::files::table_cache::Tables;
 
 impl Tables {
     /// The newest entry of `key` with a sequence number up to `at_most` in a table file that is searched by key; see

@@ -8,57 +8,21 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::atomic::AtomicBool;
-use slmdb_table::{
-    Block, BlockEntry, EntryKind, IndexChunk, KeyChunk, KeyStream, MappedRead, Place, Slice, TableReader,
-};
+use slmdb_table::{Block, BlockEntry, EntryKind, KeyChunk, KeyStream, MappedRead, Place, Slice, TableReader};
 
 use crate::Options;
+use crate::files::caches::{ALLOCATION_BYTES, Cached, Caches};
 use crate::files::descriptors::ClosingEnv;
 use crate::files::file_names as names;
 use crate::files::location::Location;
 use crate::files::mapping::{Found, Mapping};
-use crate::files::open_tables::OpenTables;
-
-/// The name of a block or an index chunk: file number and offset.
-type BlockKey = (u32, u32);
-
-/// What the cache holds.
-#[derive(Clone)]
-pub(super) enum Cached {
-    Block(Block),
-    Chunk(IndexChunk),
-    Keys(KeyChunk),
-}
 
 /// The error for a table file that is in the MANIFEST and not there.
 pub fn missing(path: &Path) -> Error {
     Error::corruption(path, 0, "a table file of the store is missing")
-}
-
-/// What an allocator adds to each allocation, rounding included. A block is two allocations.
-pub const ALLOCATION_BYTES: usize = 16;
-
-/// What the cache's own tables take for each block. This estimate keeps the cache within its share. `stats` asks the
-/// cache itself.
-const CACHE_ENTRY_BYTES: usize = 64;
-
-#[derive(Clone)]
-struct ByMemory;
-
-impl Weighter<BlockKey, Cached> for ByMemory {
-    fn weight(&self, _: &BlockKey, cached: &Cached) -> u64 {
-        let memory_bytes = match cached {
-            Cached::Block(block) => block.memory_bytes(),
-            Cached::Chunk(chunk) => chunk.memory_bytes(),
-            Cached::Keys(chunk) => chunk.memory_bytes(),
-        };
-        (memory_bytes + 2 * ALLOCATION_BYTES + CACHE_ENTRY_BYTES) as u64
-    }
 }
 
 /// What a mapping has of a value.
@@ -76,9 +40,12 @@ pub struct Tables {
     directory: PathBuf,
     store_uuid: [u8; 16],
     order: KeyOrder,
-    readers: Arc<OpenTables>,
+    caches: Arc<Caches>,
+    /// Whether other stores have the caches, too.
+    are_shared: bool,
+    /// The store's number in the caches.
+    store: u32,
     mapping: Mapping,
-    blocks: Cache<BlockKey, Cached, ByMemory>,
     /// Whether the last cursor had to wait for the disk. The next one then asks for blocks ahead.
     pub are_cold: AtomicBool,
 }
@@ -86,17 +53,19 @@ pub struct Tables {
 impl Tables {
     /// No table file is open yet.
     pub fn new(options: &Options, directory: PathBuf, store_uuid: [u8; 16]) -> Tables {
-        let cache_bytes = options.memory_budget_bytes;
-        let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
-        let readers = Arc::new(OpenTables(Cache::new(options.open_tables_max)));
+        let caches = match &options.shared {
+            Some(shared) => shared.caches().clone(),
+            None => Arc::new(Caches::new(options.open_tables_max, options.memory_budget_bytes)),
+        };
         Tables {
-            env: Arc::new(ClosingEnv { env: options.env.clone(), readers: readers.clone() }),
+            env: Arc::new(ClosingEnv { env: options.env.clone(), caches: caches.clone() }),
             directory,
             store_uuid,
             order: options.comparator.clone(),
-            readers,
+            store: caches.one_more(),
+            are_shared: options.shared.is_some(),
+            caches,
             mapping: Mapping::new(options.map_tables),
-            blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
             are_cold: AtomicBool::new(false),
         }
     }
@@ -122,8 +91,8 @@ impl Tables {
     fn look_at_memory(&self) {
         match self.mapping.look(&*self.env) {
             Found::NothingNew => {}
-            Found::Changed => self.readers.close_all(),
-            Found::Doubt => self.readers.0.iter().for_each(|(_, reader)| reader.doubt_mapped()),
+            Found::Changed => self.caches.close_those_of(self.store),
+            Found::Doubt => self.own_readers().for_each(|reader| reader.doubt_mapped()),
         }
     }
 
@@ -148,7 +117,7 @@ impl Tables {
     /// The reader of table file `number`, if the file is open.
     #[inline]
     pub fn open_reader(&self, number: u32) -> Option<Arc<TableReader>> {
-        self.readers.0.get(&number)
+        self.caches.readers.get(&(self.store, number))
     }
 
     fn reader_by(&self, number: u32, open: impl FnOnce(&Path) -> Result<Arc<TableReader>>) -> Result<Arc<TableReader>> {
@@ -159,7 +128,7 @@ impl Tables {
         // of its own.
         let path = names::table(&self.directory, number);
         let reader = open(&path)?;
-        self.readers.0.insert(number, reader.clone());
+        self.caches.readers.insert((self.store, number), reader.clone());
         // It may have been removed and forgotten meanwhile. Then it must not stay open, or it would keep its space.
         if self.env.exists(&path).is_ok_and(|exists| !exists) {
             self.forget(number);
@@ -169,7 +138,7 @@ impl Tables {
 
     /// Closes a file that has been removed.
     pub fn forget(&self, number: u32) {
-        self.readers.0.remove(&number);
+        self.caches.readers.remove(&(self.store, number));
     }
 
     /// The block at `place`, from the cache or by one read.
@@ -187,12 +156,12 @@ impl Tables {
 
     /// What of this place is in the cache.
     pub(super) fn cached(&self, number: u32, place: Place) -> Option<Cached> {
-        self.blocks.get(&(number, place.offset))
+        self.caches.blocks.get(&(self.store, number, place.offset))
     }
 
     /// Puts a part of a file into the cache.
     pub(super) fn keep(&self, number: u32, place: Place, cached: Cached) {
-        self.blocks.insert((number, place.offset), cached);
+        self.caches.blocks.insert((self.store, number, place.offset), cached);
     }
 
     /// The block at `place`, from the cache or as `read` has it. Then it is put into the cache, unless it is an entry by
@@ -211,18 +180,18 @@ impl Tables {
     /// A chunk of a table file's key section, from the cache or by one read. `stream` is one of that file.
     pub fn key_chunk(&self, number: u32, stream: &KeyStream, chunk: usize) -> Result<KeyChunk> {
         // (A file whose offsets are longer can't be: places are 32 bits long.)
-        let at = (number, stream.chunk_offset(chunk) as u32);
-        if let Some(Cached::Keys(chunk)) = self.blocks.get(&at) {
+        let at = (self.store, number, stream.chunk_offset(chunk) as u32);
+        if let Some(Cached::Keys(chunk)) = self.caches.blocks.get(&at) {
             return Ok(chunk);
         }
         let chunk = stream.read_chunk(&*self.reader(number)?, chunk)?;
-        self.blocks.insert(at, Cached::Keys(chunk.clone()));
+        self.caches.blocks.insert(at, Cached::Keys(chunk.clone()));
         Ok(chunk)
     }
 
     /// Whether the block at `place` is in the cache. Does not count as a use of it.
     pub fn is_cached(&self, number: u32, place: Place) -> bool {
-        self.blocks.contains_key(&(number, place.offset))
+        self.caches.blocks.contains_key(&(self.store, number, place.offset))
     }
 
     /// The block at `place`, by one read. Puts it into the cache, unless it is an entry by itself.
@@ -332,30 +301,40 @@ impl Tables {
 
     /// Memory of the block cache in bytes.
     pub fn cache_memory_bytes(&self) -> u64 {
-        let guessed_bytes = (self.blocks.len() * CACHE_ENTRY_BYTES) as u64;
-        let own = self.blocks.memory_used();
-        self.blocks.weight().saturating_sub(guessed_bytes) + (own.entries + own.map) as u64
+        self.caches.memory_bytes()
     }
 
-    /// Sets the most memory that the block cache may take, in bytes. Returns how much it freed for that.
-    pub fn set_cache_bytes(&self, bytes: u64) -> u64 {
-        let before = self.blocks.weight();
-        self.blocks.set_capacity(bytes);
-        before.saturating_sub(self.blocks.weight())
+    /// The open files and the block cache.
+    pub fn caches(&self) -> &Caches {
+        &self.caches
     }
 
     /// Number of mapped table files, and their mapped bytes.
     pub fn mapped(&self) -> (u64, u64) {
-        let readers = self.readers.0.iter().map(|(_, reader)| reader.mapped_bytes()).filter(|&bytes| bytes > 0);
-        readers.fold((0, 0), |(files, all_bytes), bytes| (files + 1, all_bytes + bytes))
+        let mapped = self.own_readers().map(|reader| reader.mapped_bytes()).filter(|&bytes| bytes > 0);
+        mapped.fold((0, 0), |(files, all_bytes), bytes| (files + 1, all_bytes + bytes))
     }
 
     /// Memory of the open table files' readers in bytes.
     pub fn readers_memory_bytes(&self) -> u64 {
-        let own = self.readers.0.memory_used();
-        let readers =
-            self.readers.0.iter().map(|(_, reader)| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
-        (readers + own.entries + own.map) as u64
+        let readers = self.own_readers().map(|reader| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
+        let tables = self.caches.readers.memory_used();
+        let of_tables = if self.are_shared { 0 } else { tables.entries + tables.map };
+        (readers + of_tables) as u64
+    }
+
+    /// The readers of the store's own files that are open.
+    fn own_readers(&self) -> impl Iterator<Item = Arc<TableReader>> {
+        self.caches.readers.iter().filter(|((of, _), _)| *of == self.store).map(|(_, reader)| reader)
+    }
+}
+
+impl Drop for Tables {
+    /// Others go on with the caches.
+    fn drop(&mut self) {
+        if self.are_shared {
+            self.caches.forget(self.store);
+        }
     }
 }
 

@@ -11,13 +11,14 @@
 //! active MemTable counts as full, because it soon will be, and one that is being flushed counts even if there is none
 //! just now.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_pmem::trim_heap;
 use slmdb_sync::scheduled::Mutex;
 
 use crate::batch::Totals;
-use crate::files::table_cache::Tables;
+use crate::files::caches::Caches;
 use crate::{Options, lock_order};
 
 /// The floor of the block cache, as a part of the budget,
@@ -40,12 +41,73 @@ const FLUSHED_ENTRY_BYTES: u64 = 13 + 40;
 /// (measured with glibc: 0.41 to 0.53).
 const KEPT_PART: u64 = 2;
 
-/// The block cache's part of the budget, and gauges for what comes and goes.
+/// A budget, and what the stores that have it take of it beside the block cache.
+#[derive(Debug)]
+pub struct WholeBudget {
+    bytes: u64,
+    /// MemTables count up to here: stores that share keep them within it.
+    memtables_bytes_max: u64,
+    /// Held while the cache changes its size.
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// What MemTables take, or soon will.
+    memtables_bytes: u64,
+    /// What the rest takes.
+    rest_bytes: u64,
+    /// What the cache may take now.
+    cache_bytes: u64,
+}
+
+impl WholeBudget {
+    /// A budget that is all the cache's, as long as there is nothing else.
+    pub fn new(bytes: u64, memtables_bytes_max: u64) -> WholeBudget {
+        let taken = Taken { cache_bytes: bytes, ..Taken::default() };
+        WholeBudget { bytes, memtables_bytes_max, taken: Mutex::ranked(lock_order::CACHE_BYTES, taken) }
+    }
+
+    /// What the cache may take if the rest takes `rest_bytes`.
+    fn cache_share(&self, rest_bytes: u64) -> u64 {
+        let floor = self.noticeable_bytes().min(self.bytes);
+        let step = (self.bytes / STEP_PART).max(1);
+        let left = self.bytes.saturating_sub(rest_bytes);
+        (left / step * step).max(floor)
+    }
+
+    /// A part of the budget that matters, in bytes.
+    fn noticeable_bytes(&self) -> u64 {
+        (self.bytes / FLOOR_PART).max(FLOOR_BYTES)
+    }
+
+    /// Takes note that a store takes `now` instead of `before`. Returns the size of the cache, if that changes.
+    fn replace(&self, before: Told, now: Told) -> Option<u64> {
+        let mut taken = self.taken.lock();
+        let replaced = |all: u64, before: u64, now: u64| all.wrapping_sub(before).wrapping_add(now);
+        taken.memtables_bytes = replaced(taken.memtables_bytes, before.memtables_bytes, now.memtables_bytes);
+        taken.rest_bytes = replaced(taken.rest_bytes, before.rest_bytes, now.rest_bytes);
+        let memtables_bytes = taken.memtables_bytes.min(self.memtables_bytes_max);
+        let wanted = self.cache_share(taken.rest_bytes.saturating_add(memtables_bytes));
+        (std::mem::replace(&mut taken.cache_bytes, wanted) != wanted).then_some(wanted)
+    }
+}
+
+/// What a store takes beside the block cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Told {
+    /// Its MemTables, as they are or soon will be.
+    pub memtables_bytes: u64,
+    /// The rest.
+    pub rest_bytes: u64,
+}
+
+/// A store's part of the budget, and gauges for what comes and goes.
 #[derive(Debug)]
 pub struct Budget {
-    whole_bytes: u64,
-    /// What the cache may take now. Held while that changes.
-    cache_bytes: Mutex<u64>,
+    whole: Arc<WholeBudget>,
+    /// What it has told last. Held while the cache is resized by that.
+    told: Mutex<Told>,
     /// Bytes that the cache and cursors have freed since the allocator was last asked to give memory back.
     freed_bytes: AtomicU64,
     /// Bytes that the largest flush so far has left with its thread.
@@ -59,11 +121,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget that is all the cache's, as long as there is nothing else.
+    /// The part of a store that has nothing yet.
     pub fn new(options: &Options) -> Budget {
+        let whole = match &options.shared {
+            Some(shared) => shared.budget().clone(),
+            None => Arc::new(WholeBudget::new(options.memory_budget_bytes, u64::MAX)),
+        };
         Budget {
-            whole_bytes: options.memory_budget_bytes,
-            cache_bytes: Mutex::ranked(lock_order::CACHE_BYTES, options.memory_budget_bytes),
+            whole,
+            told: Mutex::ranked(lock_order::TOLD_BYTES, Told::default()),
             freed_bytes: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             kept_by_compaction_bytes: AtomicU64::new(0),
@@ -72,23 +138,14 @@ impl Budget {
         }
     }
 
-    /// What the cache may take if the rest takes `rest_bytes`.
-    fn cache_share(&self, rest_bytes: u64) -> u64 {
-        let floor = self.noticeable_bytes().min(self.whole_bytes);
-        let step = (self.whole_bytes / STEP_PART).max(1);
-        let left = self.whole_bytes.saturating_sub(rest_bytes);
-        (left / step * step).max(floor)
-    }
-
     /// Gives the cache what the rest leaves.
-    /// LOCKS: cache size
-    pub fn share(&self, tables: &Tables, rest_bytes: u64) {
-        let wanted = self.cache_share(rest_bytes);
-        let mut now = self.cache_bytes.lock();
-        if *now != wanted {
-            *now = wanted;
-            let freed_bytes = tables.set_cache_bytes(wanted);
-            drop(now);
+    /// LOCKS: told bytes, cache size
+    pub fn share(&self, caches: &Caches, now: Told) {
+        let mut told = self.told.lock();
+        let wanted = self.whole.replace(std::mem::replace(&mut told, now), now);
+        let freed_bytes = wanted.map_or(0, |bytes| caches.set_bytes(bytes));
+        drop(told);
+        if freed_bytes > 0 {
             self.freed(freed_bytes);
         }
     }
@@ -136,7 +193,15 @@ impl Budget {
 
     /// A part of the budget that matters, in bytes.
     pub fn noticeable_bytes(&self) -> u64 {
-        (self.whole_bytes / FLOOR_PART).max(FLOOR_BYTES)
+        self.whole.noticeable_bytes()
+    }
+}
+
+impl Drop for Budget {
+    /// Others have what the store had.
+    fn drop(&mut self) {
+        let told = std::mem::take(&mut *self.told.lock());
+        self.whole.replace(told, Told::default());
     }
 }
 
@@ -186,8 +251,23 @@ mod tests {
     use super::*;
 
     fn share(budget_bytes: u64, rest_bytes: u64) -> u64 {
-        let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
-        Budget::new(&options).cache_share(rest_bytes)
+        WholeBudget::new(budget_bytes, u64::MAX).cache_share(rest_bytes)
+    }
+
+    #[test]
+    fn stores_that_share_leave_the_cache_what_all_of_them_leave() {
+        let mib = 1 << 20;
+        let whole = WholeBudget::new(64 * mib, 32 * mib);
+        let told = |memtables, rest| Told { memtables_bytes: memtables * mib, rest_bytes: rest * mib };
+        assert_eq!(whole.replace(told(0, 0), told(8, 4)), Some(52 * mib));
+        assert_eq!(whole.replace(told(0, 0), told(8, 4)), Some(40 * mib));
+        assert_eq!(
+            whole.replace(told(8, 4), told(90, 4)),
+            Some(24 * mib),
+            "MemTables are flushed before they take more"
+        );
+        assert_eq!(whole.replace(told(90, 4), told(91, 4)), None);
+        assert_eq!(whole.replace(told(91, 4), told(0, 0)), Some(52 * mib), "one has closed");
     }
 
     #[test]

@@ -7,12 +7,18 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::Mutex;
 
+use super::memtables::SharedMemTables;
 use crate::background::crew::Crew;
+use crate::files::caches::Caches;
+use crate::memory::budget::WholeBudget;
 
 /// How many compactions may run at once.
 const THREADS_MAX: usize = 4;
 /// More threads than so many for flushes, or for anything else but compactions, would wait for the disk together.
 const OTHER_THREADS_MAX: usize = 2;
+
+/// MemTables take up to this part of the budget.
+const MEMTABLES_PART: u64 = 2;
 
 /// How much the stores of a [`Shared`] take together.
 #[derive(Debug, Clone)]
@@ -31,11 +37,25 @@ impl Default for SharedOptions {
     }
 }
 
-/// Background threads, memory and open files that several stores of a process have in common.
+/// Background threads, memory and open table files that several stores of a process have in common ([`Options::shared`]).
+///
+/// - *Threads*: one set for all stores. Those with something to do take turns; what has begun is not interrupted, so a store may
+///   wait for another one's compaction. One that waits for space on a full disk keeps no other waiting. An event listener has a thread of
+///   its own all the same.
+/// - *Memory*: one block cache, which has what is left of the budget. Where MemTables take more than a quarter of it together, and
+///   as much again while they are flushed, the largest is flushed.
+/// - *Open table files*: one bound for all.
+///
+/// It lives as long as a store that was opened with it, or whoever has made it.
+///
+/// [`Options::shared`]: crate::Options::shared
 pub struct Shared {
     options: SharedOptions,
     /// By the names of their threads. Each is there once a store needs it.
     crews: Mutex<BTreeMap<&'static str, Arc<Crew>>>,
+    caches: Arc<Caches>,
+    budget: Arc<WholeBudget>,
+    memtables: SharedMemTables,
 }
 
 impl Shared {
@@ -47,12 +67,36 @@ impl Shared {
         if options.open_tables_max == 0 {
             return Err(Error::invalid("open_tables_max must be at least 1"));
         }
-        Ok(Arc::new(Shared { options, crews: Mutex::new(BTreeMap::new()) }))
+        let SharedOptions { memory_budget_bytes, open_tables_max, .. } = options;
+        let memtables_bytes_max = memory_budget_bytes / MEMTABLES_PART;
+        Ok(Arc::new(Shared {
+            crews: Mutex::new(BTreeMap::new()),
+            caches: Arc::new(Caches::new(open_tables_max, memory_budget_bytes)),
+            budget: Arc::new(WholeBudget::new(memory_budget_bytes, memtables_bytes_max)),
+            // Others are being flushed meanwhile.
+            memtables: SharedMemTables::new(memtables_bytes_max / 2),
+            options,
+        }))
     }
 
     /// How much the stores take together.
     pub fn options(&self) -> &SharedOptions {
         &self.options
+    }
+
+    /// Open table files, and blocks of table files.
+    pub(crate) fn caches(&self) -> &Arc<Caches> {
+        &self.caches
+    }
+
+    /// The memory budget.
+    pub(crate) fn budget(&self) -> &Arc<WholeBudget> {
+        &self.budget
+    }
+
+    /// The MemTables.
+    pub(crate) fn memtables(&self) -> &SharedMemTables {
+        &self.memtables
     }
 
     /// The crew whose threads have this name.

@@ -3,7 +3,7 @@
 use super::parts::Parts;
 use crate::Memory;
 use crate::batch::Totals;
-use crate::memory::budget::CURSOR_BYTES;
+use crate::memory::budget::{CURSOR_BYTES, Told};
 use crate::memory::memory_of_memtables;
 
 impl Parts {
@@ -29,8 +29,13 @@ impl Parts {
     /// LOCKS: those of [`Parts::memory`]
     pub fn share_memory(&self) {
         let memory = self.memory();
-        let rest_bytes = memory.total_bytes() - memory.block_cache_bytes + memory_of_memtables::to_come(&self.writes);
-        self.context.budget.share(&self.tables, rest_bytes);
+        let memtables_bytes = memory.memtable_lists_bytes + memory.memtable_arenas_bytes;
+        let rest_bytes = memory.total_bytes() - memory.block_cache_bytes - memtables_bytes;
+        let memtables_bytes = memtables_bytes + memory_of_memtables::to_come(&self.writes);
+        self.context.budget.share(self.tables.caches(), Told { memtables_bytes, rest_bytes });
+        if let Some(shared) = &self.context.options.shared {
+            shared.memtables().look_at(&self.writes);
+        }
     }
 
     /// Takes note of memory that cursors and snapshots have freed. The cache may have it.

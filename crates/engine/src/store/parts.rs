@@ -68,6 +68,9 @@ impl Parts {
             flushed_through,
         };
         let writes = Arc::new(WritePath::new(context.clone(), found));
+        if let Some(shared) = &context.options.shared {
+            shared.memtables().join(&writes);
+        }
         context.on_failure({
             // Weak, because both own the context, or are owned by who does.
             let (state, writes) = (Arc::downgrade(&state), Arc::downgrade(&writes));

@@ -32,6 +32,7 @@ use crate::background::bell::Bell;
 use crate::background::crew::Next;
 use crate::context::{StoreContext, closed};
 use crate::read::empty_ranges::EmptyRanges;
+use crate::sharing::memtables::Active;
 use crate::space::allowance::{Request, Taken};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
@@ -80,6 +81,16 @@ pub struct WritePath {
     pub flushed_through: AtomicU64,
     /// How far writers are slowed.
     pub pacing: Pacing,
+    /// What stores that [share](crate::Shared) know of the active MemTable.
+    pub active: Active,
+}
+
+impl Drop for WritePath {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.context.options.shared {
+            shared.memtables().leave(&self.active);
+        }
+    }
 }
 
 /// What recovery found, for [`WritePath::new`].
@@ -140,6 +151,7 @@ impl WritePath {
             bell: Arc::default(),
             flushed_through: AtomicU64::new(flushed_through),
             pacing: Pacing::default(),
+            active: Active::default(),
             context,
         }
     }
@@ -228,6 +240,9 @@ impl WritePath {
         self.publish(place.ticket, place.last_sequence);
         self.count_filled(&place.memtable, payload);
         self.count_put(batch);
+        if let Some(shared) = &self.context.options.shared {
+            shared.memtables().wrote(self, batch.user_bytes());
+        }
         if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
     }
 
@@ -377,6 +392,28 @@ impl WritePath {
         }
         memtables.active_from = memtables.next_sequence;
         self.wake_work();
+    }
+
+    /// The memory that the active MemTable takes, in bytes. 0: it is empty.
+    /// LOCKS: memtables
+    pub fn active_bytes(&self) -> u64 {
+        let memtables = self.memtables.lock();
+        let active = memtables.active.as_ref().filter(|active| active.totals.entries > 0);
+        active.map_or(0, |Filling { memtable, .. }| {
+            memtable.memory_bytes() + memtable.arena().dram_bytes(memtable.used_bytes())
+        })
+    }
+
+    /// Has the active MemTable flushed before it is full, if there is room in the queue.
+    /// LOCKS: memtables
+    pub fn flush_early(&self) {
+        let mut memtables = self.memtables.lock();
+        let has_room = memtables.immutables < self.context.options.immutable_memtables_max;
+        let is_worth_it = memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+        if has_room && is_worth_it && !memtables.closing && !self.context.has_failed() {
+            let next = memtables.spare.take_if(|spare| spare.does_for(&Request::default()));
+            self.make_immutable(&mut memtables, next);
+        }
     }
 
     /// Asks the MemTable preparer for a spare, for which no writer waits yet.

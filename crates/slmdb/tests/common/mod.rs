@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options, WriteBatch};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options, Shared, SharedOptions, WriteBatch};
 use tempfile::TempDir;
 
 /// What a store should hold.
@@ -39,6 +40,14 @@ pub fn engines() -> Vec<EngineName> {
 /// Names another engine than the first to a test program.
 const ENGINE: &str = "SLMDB_TEST_ENGINE";
 
+/// With this in the environment all stores of a test program share. (`docs/testing.md`)
+const SHARED: &str = "SLMDB_TEST_SHARED";
+
+fn shared() -> &'static Arc<Shared> {
+    static OF_ALL: OnceLock<Arc<Shared>> = OnceLock::new();
+    OF_ALL.get_or_init(|| Shared::new(SharedOptions::default()).unwrap())
+}
+
 /// The engine that this run is about.
 pub fn engine() -> EngineName {
     std::env::var(ENGINE).map_or(engines()[0], |name| name.parse().unwrap())
@@ -48,6 +57,10 @@ pub fn engine() -> EngineName {
 /// to grow by much.)
 pub fn options() -> Options {
     let options = Options::default().engine(engine()).pool_growth_bytes(1 << 20);
+    let options = match std::env::var_os(SHARED) {
+        Some(_) => options.shared(shared()),
+        None => options,
+    };
     #[cfg(feature = "lab")]
     let options = options.advanced(|advanced| advanced.lab(small_levels()));
     #[cfg(feature = "tlsm")]
