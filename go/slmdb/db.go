@@ -17,7 +17,8 @@ type DB struct {
 
 // Open opens the store in a directory, and makes it if it is missing. Nil options are the defaults.
 //
-// It fails with [ErrLocked], [ErrInvalid], [ErrCorruption] or [ErrUnsupported].
+// It fails with [ErrLocked], [ErrInvalid], [ErrCorruption] or [ErrUnsupported], and with [ErrClosed] if the options have a
+// [Shared] that is closed.
 func Open(directory string, options *Options) (*DB, error) {
 	forC, err := options.forC()
 	if err != nil {

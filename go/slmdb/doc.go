@@ -11,6 +11,6 @@
 //
 // The package calls libslmdb through cgo, and finds it with pkg-config. scripts/install-c of the project installs it.
 //
-// A [DB] and a [Snapshot] may be used by any number of goroutines at once, a [Batch] and an [Iterator] by one at a time.
+// A [DB], a [Snapshot] and a [Shared] may be used by any number of goroutines at once, a [Batch] and an [Iterator] by one at a time.
 // After Close every method of a DB returns [ErrClosed].
 package slmdb

@@ -40,6 +40,8 @@ type Options struct {
 	MemTableBytes uint64
 	// Uncompressed leaves blocks of table files as they are. Otherwise they are compressed with LZ4.
 	Uncompressed bool
+	// Shared is what the store has in common with others. It takes the place of MemoryBudgetBytes. Nil: it has its own.
+	Shared *Shared
 }
 
 // forC returns the options in C's form, to be given back with slmdb_options_destroy.
@@ -73,9 +75,13 @@ func (options *Options) forC() (*C.slmdb_options_t, error) {
 		defer C.free(unsafe.Pointer(pool))
 		code = C.slmdb_options_set_medium(made, C.slmdb_medium_t(options.Medium), pool, &message)
 	}
-	if code != C.SLMDB_OK {
+	err := failed(code, &message)
+	if err == nil && options.Shared != nil {
+		err = options.Shared.giveTo(made)
+	}
+	if err != nil {
 		C.slmdb_options_destroy(made)
-		return nil, failed(code, &message)
+		return nil, err
 	}
 	return made, nil
 }

@@ -12,6 +12,7 @@ use crate::options::{
     FilePath, MediumArgument, compaction_policy_of, comparator_of, compression_of, with, with_comparator,
 };
 use crate::reports::{Approximate, Progress, VerifyReport};
+use crate::shared::Shared;
 use crate::stats;
 use crate::store::Store;
 use crate::writer::Writer;
@@ -34,7 +35,7 @@ impl DB {
         caches_are_persistent=false, sync=false, comparator=None, comparator_name=None, memory_budget_bytes=None,
         memtable_bytes=None, immutable_memtables_max=None, block_bytes=None, compression="lz4", open_tables_max=None,
         compaction_policy="garbage-first", compaction_threads=None, space_amplification_max=None, pool_initial_bytes=None,
-        pool_growth_bytes=None, pool_maximum_bytes=None))]
+        pool_growth_bytes=None, pool_maximum_bytes=None, shared=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
@@ -60,9 +61,11 @@ impl DB {
         pool_initial_bytes: Option<u64>,
         pool_growth_bytes: Option<u64>,
         pool_maximum_bytes: Option<u64>,
+        shared: Option<Bound<'_, Shared>>,
     ) -> PyResult<PyClassInitializer<DB>> {
         let engine = engine.map(str::parse).transpose().map_err(|error| crate::errors::exception(py, &error))?;
         let comparator = comparator_of(comparator, comparator_name)?;
+        let shared = shared.map(|shared| shared.get().inner()).transpose()?;
         let mut options = Options::default()
             .create_if_missing(create_if_missing)
             .error_if_exists(error_if_exists)
@@ -84,6 +87,7 @@ impl DB {
         options = with(options, pool_initial_bytes, Options::pool_initial_bytes);
         options = with(options, pool_growth_bytes, Options::pool_growth_bytes);
         options = with(options, pool_maximum_bytes, Options::pool_maximum_bytes);
+        options = with(options, shared, |options, shared| options.shared(&shared));
         let FilePath(path) = path;
         let opened = py.detach(|| options.open(&path));
         if let Some(comparator) = &comparator {

@@ -15,6 +15,7 @@ mod options;
 mod prefixed;
 mod reader;
 mod reports;
+mod shared;
 mod snapshot;
 mod stats;
 mod store;
@@ -77,6 +78,8 @@ mod _slmdb {
     use super::reader::Reader;
     #[pymodule_export]
     use super::reports::{Approximate, Destroyed, RepairReport, VerifyReport};
+    #[pymodule_export]
+    use super::shared::Shared;
     #[pymodule_export]
     use super::snapshot::Snapshot;
     #[pymodule_export]

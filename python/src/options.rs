@@ -83,9 +83,9 @@ pub fn comparator_of(
 }
 
 /// A comparator that the engine and the binding share.
-struct Shared(Arc<PythonComparator>);
+struct SharedComparator(Arc<PythonComparator>);
 
-impl slmdb::Comparator for Shared {
+impl slmdb::Comparator for SharedComparator {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -98,7 +98,7 @@ impl slmdb::Comparator for Shared {
 /// The options with this order of keys.
 pub fn with_comparator(options: Options, comparator: Option<&Arc<PythonComparator>>) -> Options {
     match comparator {
-        Some(comparator) => options.comparator(Shared(comparator.clone())),
+        Some(comparator) => options.comparator(SharedComparator(comparator.clone())),
         None => options,
     }
 }

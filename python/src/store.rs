@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::comparator::PythonComparator;
 use crate::errors::{ClosedError, exception};
 
-/// How often this process has been forked from another since the module was loaded: where a store was opened.
+/// How often this process has been forked from another since the module was loaded.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// Every store that may be open, for the end of the interpreter. Only whoever has the interpreter's lock takes this one, and
@@ -30,9 +30,34 @@ pub struct Store {
     /// Whether it is closed, or about to be.
     is_closed: AtomicBool,
     comparator: Option<Arc<PythonComparator>>,
-    generation: u64,
+    process: Process,
     held: Mutex<HashMap<u64, Weak<dyn End>>>,
     next_held: AtomicU64,
+}
+
+/// The process that something was made in.
+pub struct Process(u64);
+
+impl Process {
+    /// This one.
+    pub fn this() -> Process {
+        Process(GENERATION.load(Ordering::Relaxed))
+    }
+
+    /// Whether this one was forked from it.
+    pub fn is_other(&self) -> bool {
+        self.0 != GENERATION.load(Ordering::Relaxed)
+    }
+
+    /// An error if it is another. `what` was done there.
+    pub fn check(&self, what: &str) -> PyResult<()> {
+        if !self.is_other() {
+            return Ok(());
+        }
+        Err(ClosedError::new_err(format!(
+            "{what} before this process was forked and can't be used here; open stores after a fork"
+        )))
+    }
 }
 
 /// What ends when its store is closed.
@@ -59,7 +84,7 @@ impl Store {
             db: RwLock::new(Some(db)),
             is_closed: AtomicBool::new(false),
             comparator,
-            generation: GENERATION.load(Ordering::Relaxed),
+            process: Process::this(),
             held: Mutex::new(HashMap::new()),
             next_held: AtomicU64::new(0),
         });
@@ -136,16 +161,11 @@ impl Store {
     }
 
     fn is_of_other_process(&self) -> bool {
-        self.generation != GENERATION.load(Ordering::Relaxed)
+        self.process.is_other()
     }
 
     fn check_process(&self) -> PyResult<()> {
-        if !self.is_of_other_process() {
-            return Ok(());
-        }
-        Err(ClosedError::new_err(
-            "the store was opened before this process was forked and can't be used here; open stores after a fork",
-        ))
+        self.process.check("the store was opened")
     }
 }
 
@@ -260,7 +280,7 @@ pub fn closed(what: &str) -> PyErr {
 }
 
 /// Does what may wait without the interpreter's lock, whether this thread has it or not.
-fn without_interpreter<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+pub fn without_interpreter<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let mut work = Some(work);
     let done = Python::try_attach(|py| work.take().map(|work| py.detach(work))).flatten();
     match (done, work) {

@@ -216,6 +216,24 @@ def test_a_forked_child_can_not_use_the_store_and_does_no_harm(path, tmp_path):
         assert dict(db) == {b"k": b"v", b"l": b"w"}
 
 
+def test_a_forked_child_can_not_use_what_was_shared_and_does_no_harm(path, tmp_path):
+    holder = [slmdb.Shared()]
+    # So that there are threads, and no store needs them.
+    slmdb.DB(path, shared=holder[0]).close()
+
+    def work():
+        with pytest.raises(slmdb.ClosedError, match="forked"):
+            slmdb.DB(tmp_path / "other", shared=holder[0])
+        holder.clear()
+        with slmdb.DB(tmp_path / "other", shared=slmdb.Shared()) as other:
+            other[b"k"] = b"v"
+
+    assert in_child(work) == 0
+    with slmdb.DB(path, shared=holder[0]) as db:
+        db[b"k"] = b"v"
+        db.flush()
+
+
 FORKED = """
 import os, sys, slmdb
 db = slmdb.DB(sys.argv[1])

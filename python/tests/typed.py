@@ -37,6 +37,8 @@ def write(path: str) -> None:
         for finding in db.verify(progress=lambda done, total: print(done / total)).findings:
             assert_type(finding, slmdb.Error)
     slmdb.DB(path, medium=1)  # type: ignore[arg-type]
+    slmdb.DB(path, shared=slmdb.Shared(threads=1))
+    slmdb.DB(path, shared=1)  # type: ignore[arg-type]
 
 
 def write_as_plyvel(path: str) -> None:

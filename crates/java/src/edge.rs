@@ -222,10 +222,24 @@ extern "system" fn Java_org_slmdb_Native_open<'local>(
     class: JClass<'local>,
     directory: JString<'local>,
     options: JString<'local>,
+    shared: jlong,
 ) -> jlong {
     told(&mut env, &class, |env| {
         let options = packing::options(&options.try_to_string(env)?)?;
-        Ok(objects::open(&path(env, &directory)?, &options)? as jlong)
+        Ok(objects::open(&path(env, &directory)?, options, shared)? as jlong)
+    })
+}
+
+// SAFETY: NAMES.
+#[unsafe(no_mangle)]
+extern "system" fn Java_org_slmdb_Native_share<'local>(
+    mut env: EnvUnowned<'local>,
+    class: JClass<'local>,
+    options: JString<'local>,
+) -> jlong {
+    told(&mut env, &class, |env| {
+        let options = packing::shared_options(&options.try_to_string(env)?)?;
+        Ok(objects::share(options)? as jlong)
     })
 }
 

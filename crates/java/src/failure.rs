@@ -74,7 +74,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Store(error) => write!(to, "{error}; {}", error.advice()),
-            Failure::Closed => to.write_str("the store, snapshot or cursor is closed; open another"),
+            Failure::Closed => to.write_str("the store, snapshot, cursor or Shared is closed; open another"),
             Failure::Panic(message) => {
                 write!(to, "slmdb has a defect ({message}); close the store and open it again, and report this")
             }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use slmdb::{Cursor, Db, Options, Snapshot};
+use slmdb::{Cursor, Db, Options, Shared, SharedOptions, Snapshot};
 
 use crate::failure::{Failure, Result};
 use crate::handles::{Handle, Table, Use};
@@ -21,6 +21,8 @@ pub enum Object {
     Snapshot(Snapshot, Arc<Children>),
     /// A cursor. It belongs to one thread at a time; others wait here.
     Cursor(Mutex<Walk>, Arc<Children>),
+    /// What stores have in common. They keep it.
+    Shared(Arc<Shared>),
 }
 
 /// All objects of this process.
@@ -98,7 +100,7 @@ impl std::ops::Deref for StoreInUse {
     fn deref(&self) -> &Db {
         match &*self.0 {
             Object::Store(db, _) => db,
-            Object::Snapshot(..) | Object::Cursor(..) => unreachable!("it was looked at"),
+            Object::Snapshot(..) | Object::Cursor(..) | Object::Shared(..) => unreachable!("it was looked at"),
         }
     }
 }
@@ -110,9 +112,22 @@ pub fn store(handle: i64) -> Result<StoreInUse> {
     if matches!(&*object, Object::Store(..)) { Ok(StoreInUse(object)) } else { Err(Failure::Closed) }
 }
 
-/// Opens a store.
-pub fn open(path: &Path, options: &Options) -> Result<Handle> {
+/// Makes what stores have in common.
+pub fn share(options: SharedOptions) -> Result<Handle> {
+    OBJECTS.insert(Object::Shared(Shared::new(options)?))
+}
+
+/// Opens a store. `shared` is the number of what it has in common with others, or 0.
+pub fn open(path: &Path, options: Options, shared: i64) -> Result<Handle> {
+    let options = if shared == 0 { options } else { with_shared(options, shared)? };
     OBJECTS.insert(Object::Store(options.open(path)?, Arc::default()))
+}
+
+fn with_shared(options: Options, handle: i64) -> Result<Options> {
+    match &*object(handle)? {
+        Object::Shared(shared) => Ok(options.shared(shared)),
+        Object::Store(..) | Object::Snapshot(..) | Object::Cursor(..) => Err(Failure::Closed),
+    }
 }
 
 /// Puts in a child of a store.
@@ -126,7 +141,7 @@ fn insert_child(child: Object, children: &Children) -> Result<Handle> {
 pub fn snapshot(handle: i64) -> Result<Handle> {
     match &*object(handle)? {
         Object::Store(db, children) => insert_child(Object::Snapshot(db.snapshot()?, Arc::clone(children)), children),
-        Object::Snapshot(..) | Object::Cursor(..) => Err(Failure::Closed),
+        Object::Snapshot(..) | Object::Cursor(..) | Object::Shared(..) => Err(Failure::Closed),
     }
 }
 
@@ -136,7 +151,7 @@ pub fn cursor(handle: i64, make: impl FnOnce(Cursor) -> Walk) -> Result<Handle> 
     let (cursor, children) = match &*object {
         Object::Store(db, children) => (db.cursor()?, children),
         Object::Snapshot(snapshot, children) => (snapshot.cursor()?, children),
-        Object::Cursor(..) => return Err(Failure::Closed),
+        Object::Cursor(..) | Object::Shared(..) => return Err(Failure::Closed),
     };
     insert_child(Object::Cursor(Mutex::new(make(cursor)), Arc::clone(children)), children)
 }
@@ -161,6 +176,10 @@ pub fn close(handle: i64) -> Result<()> {
             children.remove(handle);
             Ok(())
         }
+        Some(Object::Shared(shared)) => {
+            drop(shared);
+            Ok(())
+        }
     }
 }
 
@@ -180,7 +199,7 @@ mod tests {
     fn closing_a_store_ends_its_cursors_and_snapshots_and_frees_its_lock() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("db");
-        let store = open(&path, &Options::default()).unwrap() as i64;
+        let store = open(&path, Options::default(), 0).unwrap() as i64;
         super::store(store).unwrap().put("key", "value").unwrap();
         let snapshot = snapshot(store).unwrap() as i64;
         let every = |cursor| Walk::new(cursor, None, None, true);
@@ -193,13 +212,34 @@ mod tests {
         assert!(cursors.iter().all(|&of| is_closed(reads::fetch(of, &mut out, FORWARD, START, 0))));
         assert!(is_closed(cursor(snapshot, every)));
         close(snapshot).unwrap();
-        close(open(&path, &Options::default()).unwrap() as i64).unwrap();
+        close(open(&path, Options::default(), 0).unwrap() as i64).unwrap();
+    }
+
+    #[test]
+    fn stores_keep_what_they_share_when_its_number_is_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, other] = ["db", "other"].map(|name| directory.path().join(name));
+        let budget = SharedOptions { memory_budget_bytes: 64 << 20, ..SharedOptions::default() };
+        let shared = share(budget).unwrap() as i64;
+        let stores = [&path, &other].map(|path| open(path, Options::default(), shared).unwrap() as i64);
+        close(shared).unwrap();
+        for store in stores {
+            let store = super::store(store).unwrap();
+            store.put("key", "value").unwrap();
+            store.flush().unwrap();
+            assert_eq!(store.stats().memory_budget_bytes, 64 << 20);
+        }
+        close(stores[0]).unwrap();
+        assert!(is_closed(open(&path, Options::default(), shared)), "it is no number of anything now");
+        assert!(is_closed(open(&path, Options::default(), stores[1])), "nor one of what is shared");
+        assert_eq!(super::store(stores[1]).unwrap().get("key").unwrap().as_deref(), Some(b"value".as_slice()));
+        close(stores[1]).unwrap();
     }
 
     #[test]
     fn numbers_of_one_kind_are_none_of_another() {
         let directory = tempfile::tempdir().unwrap();
-        let store = open(&directory.path().join("db"), &Options::default()).unwrap() as i64;
+        let store = open(&directory.path().join("db"), Options::default(), 0).unwrap() as i64;
         let cursor = cursor(store, |cursor| Walk::new(cursor, None, None, true)).unwrap() as i64;
         assert!(is_closed(super::store(cursor)) && is_closed(snapshot(cursor)));
         assert!(is_closed(reads::get(cursor, &mut [], 0)));
@@ -212,7 +252,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("db");
         for _ in 0..20 {
-            let store = open(&path, &Options::default()).unwrap() as i64;
+            let store = open(&path, Options::default(), 0).unwrap() as i64;
             let ends = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 for thread in 0..4 {
@@ -239,7 +279,7 @@ mod tests {
                 }
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 close(store).unwrap();
-                let again = open(&path, &Options::default()).unwrap();
+                let again = open(&path, Options::default(), 0).unwrap();
                 ends.store(true, Ordering::Relaxed);
                 close(again as i64).unwrap();
             });

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde_json::Value;
-use slmdb::{CompactionPolicy, Compression, Error, Medium, Options, WriteBatch};
+use slmdb::{CompactionPolicy, Compression, Error, Medium, Options, SharedOptions, WriteBatch};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// An entry of a block begins with the length of its key and that of its value, in bytes: 32 bits each, the highest first. Key and
 /// value follow.
@@ -56,13 +56,26 @@ pub fn batch(bytes: &[u8]) -> Result<WriteBatch> {
 
 /// The options that Java has written: a name, a zero byte, the value, a zero byte; and so on.
 pub fn options(text: &str) -> Result<Options> {
-    let mut options = Options::default();
-    let mut words = text.split_terminator('\0');
-    while let Some(name) = words.next() {
-        let value = words.next().unwrap_or_default();
-        options = with(options, name, value)?;
+    named_values(text).try_fold(Options::default(), |options, (name, value)| with(options, name, value))
+}
+
+/// Options of what stores have in common, written the same way.
+pub fn shared_options(text: &str) -> Result<SharedOptions> {
+    let mut options = SharedOptions::default();
+    for (name, value) in named_values(text) {
+        match name {
+            "memory_budget_bytes" => options.memory_budget_bytes = parsed(name, value)?,
+            "threads" => options.threads = parsed(name, value)?,
+            "open_tables_max" => options.open_tables_max = parsed(name, value)?,
+            _ => return Err(no_option(name)),
+        }
     }
     Ok(options)
+}
+
+fn named_values(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut words = text.split_terminator('\0');
+    std::iter::from_fn(move || Some((words.next()?, words.next().unwrap_or_default())))
 }
 
 fn with(options: Options, name: &str, value: &str) -> Result<Options> {
@@ -86,8 +99,12 @@ fn with(options: Options, name: &str, value: &str) -> Result<Options> {
         "pool_initial_bytes" => options.pool_initial_bytes(parsed(name, value)?),
         "pool_growth_bytes" => options.pool_growth_bytes(parsed(name, value)?),
         "pool_maximum_bytes" => options.pool_maximum_bytes(parsed(name, value)?),
-        _ => return Err(Error::invalid(format!("there is no option {name:?}")).into()),
+        _ => return Err(no_option(name)),
     })
+}
+
+fn no_option(name: &str) -> Failure {
+    Error::invalid(format!("there is no option {name:?}")).into()
 }
 
 fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T> {
@@ -238,7 +255,7 @@ mod tests {
 
         #[test]
         fn any_text_is_options_or_an_error(text in any::<String>()) {
-            let _ = options(&text);
+            let _ = (options(&text), shared_options(&text));
         }
     }
 
@@ -272,6 +289,17 @@ mod tests {
             ("engine\0steam\0", "steam"),
         ] {
             let error = options(wrong).unwrap_err().to_string();
+            assert!(error.contains(said), "{wrong:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_stores_share_has_options_of_its_own() {
+        let all = "memory_budget_bytes\x001\0threads\x003\0open_tables_max\x002\0";
+        let SharedOptions { memory_budget_bytes, threads, open_tables_max } = shared_options(all).unwrap();
+        assert_eq!((memory_budget_bytes, threads, open_tables_max), (1, 3, 2));
+        for (wrong, said) in [("sync\0true\0", "no option \"sync\""), ("threads\0-1\0", "threads can't be -1")] {
+            let error = shared_options(wrong).unwrap_err().to_string();
             assert!(error.contains(said), "{wrong:?}: {error}");
         }
     }

@@ -56,7 +56,7 @@ pub fn get(handle: i64, buffer: &mut [u8], key_bytes: i32) -> Result<i64> {
     let value: Option<Slice> = match &*object {
         Object::Store(db, _) => db.get(key)?,
         Object::Snapshot(snapshot, _) => snapshot.get(key)?,
-        Object::Cursor(..) => return Err(Failure::Closed),
+        Object::Cursor(..) | Object::Shared(..) => return Err(Failure::Closed),
     };
     let Some(value) = value else { return Ok(NONE) };
     if let Some(place) = buffer.get_mut(..value.len()) {
@@ -71,7 +71,7 @@ pub fn contains_key(handle: i64, buffer: &[u8], key_bytes: i32) -> Result<bool> 
     match &*object(handle)? {
         Object::Store(db, _) => Ok(db.contains_key(key)?),
         Object::Snapshot(snapshot, _) => Ok(snapshot.contains_key(key)?),
-        Object::Cursor(..) => Err(Failure::Closed),
+        Object::Cursor(..) | Object::Shared(..) => Err(Failure::Closed),
     }
 }
 
@@ -90,7 +90,7 @@ pub fn fetch(handle: i64, buffer: &mut [u8], way: i32, start: i32, key_bytes: i3
             let mut walk = walk.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(walk.fetch(way, start, &key, buffer)? as i64)
         }
-        Object::Store(..) | Object::Snapshot(..) => Err(Failure::Closed),
+        Object::Store(..) | Object::Snapshot(..) | Object::Shared(..) => Err(Failure::Closed),
     }
 }
 
@@ -98,7 +98,7 @@ pub fn fetch(handle: i64, buffer: &mut [u8], way: i32, start: i32, key_bytes: i3
 pub fn sequence_number(handle: i64) -> Result<i64> {
     match &*object(handle)? {
         Object::Snapshot(snapshot, _) => Ok(snapshot.sequence_number() as i64),
-        Object::Store(..) | Object::Cursor(..) => Err(Failure::Closed),
+        Object::Store(..) | Object::Cursor(..) | Object::Shared(..) => Err(Failure::Closed),
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_value_that_does_not_fit_tells_its_length() {
         let directory = tempfile::tempdir().unwrap();
-        let handle = objects::open(&directory.path().join("db"), &Options::default()).unwrap() as i64;
+        let handle = objects::open(&directory.path().join("db"), Options::default(), 0).unwrap() as i64;
         store(handle).unwrap().put("key", [5; 10]).unwrap();
         let mut small = *b"key";
         assert_eq!(get(handle, &mut small, 3).unwrap(), 10);

@@ -240,9 +240,9 @@ impl Options {
     }
 
     /// Opens the store with what others of the process have, too: background threads, a memory budget, open table files. Default:
-    /// it has its own. It takes the place of [`compaction_threads`](Options::compaction_threads),
-    /// [`memory_budget_bytes`](Options::memory_budget_bytes) and [`open_tables_max`](Options::open_tables_max). Worth it from a
-    /// handful of stores on: each takes five or six threads by itself.
+    /// it has its own. It takes the place of [`memory_budget_bytes`](Options::memory_budget_bytes) and
+    /// [`open_tables_max`](Options::open_tables_max); [`compaction_threads`](Options::compaction_threads) may still bound how many
+    /// compactions of the store run at once. Worth it from a handful of stores on: each takes five or six threads by itself.
     ///
     /// ```
     /// # fn main() -> slmdb::Result<()> {

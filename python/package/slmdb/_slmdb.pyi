@@ -21,6 +21,7 @@ __all__ = [
     "PrefixedDB",
     "Reader",
     "RepairReport",
+    "Shared",
     "Snapshot",
     "VerifyReport",
     "WriteBatch",
@@ -163,6 +164,7 @@ class DB(Writer):
         pool_initial_bytes: Optional[int] = None,
         pool_growth_bytes: Optional[int] = None,
         pool_maximum_bytes: Optional[int] = None,
+        shared: Optional[Shared] = None,
     ) -> Self: ...
     @property
     def path(self) -> str: ...
@@ -208,6 +210,16 @@ class Snapshot(Reader):
         _trace: Optional[TracebackType],
         /,
     ) -> None: ...
+
+@final
+class Shared:
+    def __new__(
+        cls,
+        *,
+        memory_budget_bytes: Optional[int] = None,
+        threads: Optional[int] = None,
+        open_tables_max: Optional[int] = None,
+    ) -> Self: ...
 
 @final
 class Iterator(Generic[_Item_co]):

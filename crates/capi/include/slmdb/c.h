@@ -78,6 +78,7 @@ typedef int slmdb_compression_t;
 
 typedef struct slmdb_t slmdb_t;
 typedef struct slmdb_options_t slmdb_options_t;
+typedef struct slmdb_shared_t slmdb_shared_t;
 typedef struct slmdb_batch_t slmdb_batch_t;
 typedef struct slmdb_cursor_t slmdb_cursor_t;
 typedef struct slmdb_snapshot_t slmdb_snapshot_t;
@@ -162,6 +163,21 @@ void slmdb_options_set_space_amplification_max(slmdb_options_t* options, double 
 void slmdb_options_set_pool_initial_bytes(slmdb_options_t* options, uint64_t bytes);
 void slmdb_options_set_pool_growth_bytes(slmdb_options_t* options, uint64_t bytes);
 void slmdb_options_set_pool_maximum_bytes(slmdb_options_t* options, uint64_t bytes);
+
+/* ---- What stores have in common. Any thread. ---- */
+
+/* Background threads, memory and open table files for several stores of this process. `threads` is how many compactions run
+   at once, from 1 to 4. 0 is the default: 256 MiB, 2 threads, 500 table files. What can't be is SLMDB_INVALID. Give it
+   back with slmdb_shared_destroy; stores that were opened with it, and options that have it, keep it. */
+slmdb_code_t slmdb_shared_create(uint64_t memory_budget_bytes, size_t threads, size_t open_tables_max,
+                                 slmdb_shared_t** shared, char** message);
+void slmdb_shared_destroy(slmdb_shared_t* shared);
+
+/* Stores that are opened with these options have this in common with others. It takes the place of the options
+   memory_budget_bytes and open_tables_max; compaction_threads may still bound how many compactions of a store run at once.
+   Worth it from a handful of stores on: a store by itself has five or six threads. Default: each has its own. Options: one
+   thread. */
+void slmdb_options_set_shared(slmdb_options_t* options, const slmdb_shared_t* shared);
 
 /* ---- A store ---- */
 

@@ -9,6 +9,7 @@ use crate::common::arguments::{change, give_back, handle_mut, make, path, text};
 use crate::common::order::{COrder, Compare, Destroy, State};
 use crate::native::codes::{slmdb_code_t, told};
 use crate::native::events::{CListener, OnEvent};
+use crate::native::shared::slmdb_shared_t;
 use crate::native::values::{
     SLMDB_MEDIUM_DAX, SLMDB_MEDIUM_DRAM, SLMDB_MEDIUM_EMULATED, compression, slmdb_compression_t, slmdb_medium_t,
 };
@@ -147,6 +148,16 @@ pub unsafe extern "C" fn slmdb_options_set_event_listener(
             options.set(|options| options.event_listener(CListener::of(on_event, state)));
             Ok(())
         })
+    }
+}
+
+/// What the store has in common with others; null is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slmdb_options_set_shared(options: *mut slmdb_options_t, shared: *const slmdb_shared_t) {
+    // SAFETY: HANDLE.
+    if let Some(shared) = unsafe { shared.as_ref() } {
+        // SAFETY: HANDLE.
+        unsafe { change(options, |options| options.set(|options| options.shared(&shared.0))) };
     }
 }
 

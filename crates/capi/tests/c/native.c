@@ -184,6 +184,32 @@ static void functions_of_ours(void) {
   CHECK(destroyed == 1);
 }
 
+static void sharing(void) {
+  slmdb_options_t* options = slmdb_options_create();
+  slmdb_shared_t* shared;
+  slmdb_t *db, *other;
+  PHASE("sharing");
+  ENDS(SLMDB_INVALID, slmdb_shared_create(0, 5, 0, &shared, &message));
+  CHECK(shared == NULL);
+  slmdb_shared_destroy(NULL);
+  OK(slmdb_shared_create(64 << 20, 1, 0, &shared, &message));
+  slmdb_options_set_shared(options, shared);
+  OK(slmdb_open(path, options, &db, &message));
+  OK(slmdb_open(other_path, options, &other, &message));
+  slmdb_shared_destroy(shared);
+  slmdb_options_destroy(options);
+  put(db, "a", "1");
+  put(other, "a", "2");
+  OK(slmdb_flush(db, &message));
+  OK(slmdb_close(db, &message));
+  OK(slmdb_flush(other, &message));
+  check_value(other, "a", "2");
+  slmdb_release(other);
+  slmdb_release(db);
+  OK(slmdb_destroy_store(path, NULL, NULL, &message));
+  OK(slmdb_destroy_store(other_path, NULL, NULL, &message));
+}
+
 int main(int count_of_arguments, char** arguments) {
   slmdb_t* db;
   CHECK(count_of_arguments == 2);
@@ -197,5 +223,6 @@ int main(int count_of_arguments, char** arguments) {
   keeping(db);
   closed_handles(db);
   functions_of_ours();
+  sharing();
   return 0;
 }

@@ -100,6 +100,8 @@ fn null_places_and_hostile_arguments_are_invalid() {
             told(|message| slmdb_options_set_engine(null_mut(), key, message)),
             "a null pointer was passed for the options",
         );
+        invalid(told(|message| slmdb_shared_create(0, 0, 0, null_mut(), message)), "the place for what is shared");
+        slmdb_options_set_shared(options, null());
         slmdb_options_destroy(options);
         // No place for a message: the code tells.
         assert_eq!(slmdb_put(db, null(), 1, key, 1, 0, null_mut()), SLMDB_INVALID);
@@ -108,6 +110,7 @@ fn null_places_and_hostile_arguments_are_invalid() {
         slmdb_release(null_mut());
         slmdb_free(null_mut());
         slmdb_cursor_destroy(null_mut());
+        slmdb_shared_destroy(null_mut());
         slmdb_options_set_sync(null_mut(), 1);
         slmdb_batch_clear(null_mut());
         assert_eq!((slmdb_batch_count(null()), slmdb_cursor_is_valid(null())), (0, 0));

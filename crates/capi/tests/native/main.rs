@@ -6,6 +6,7 @@
 
 mod arguments;
 mod callers_functions;
+mod sharing;
 mod upkeep;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -20,6 +21,7 @@ use slmdb_capi::native::cursor::*;
 use slmdb_capi::native::maintenance::*;
 use slmdb_capi::native::options::*;
 use slmdb_capi::native::reads::*;
+use slmdb_capi::native::shared::*;
 use slmdb_capi::native::snapshot::*;
 use slmdb_capi::native::store::*;
 use slmdb_capi::native::values::*;

@@ -434,6 +434,19 @@ mod tests {
         });
     }
 
+    #[test]
+    fn who_waits_for_what_runs_is_told_when_that_was_in_vain() {
+        let queue = CompactionQueue::default();
+        let wanted = SpaceWanted { resource: Resource::Disk, at_any_cost: true };
+        assert!(queue.want_space(wanted));
+        let begun = queue.begin();
+        queue.end(false, begun);
+        assert!(queue.begin().is_none());
+        assert!(queue.want_space(wanted), "one runs");
+        assert!(queue.end(false, None), "nobody is woken");
+        assert!(!queue.want_space(wanted));
+    }
+
     /// Each gives way to the other while it waits.
     #[test]
     fn two_may_want_to_compact_alone() {

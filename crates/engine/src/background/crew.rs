@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use slmdb_env::{Error, Result, START_THREAD};
+use slmdb_env::{Error, Result, START_THREAD, process_number};
 use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
 use slmdb_sync::scheduled::thread::{self, JoinHandle};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
@@ -275,10 +275,12 @@ impl Drop for Blocked {
     }
 }
 
-/// Threads that do the same kind of work. Dropping it ends them. REQUIRES: all jobs have ended before.
+/// Threads that do the same kind of work. Dropping it ends them, but not in a process that was forked from theirs. REQUIRES: all
+/// jobs have ended before.
 pub struct Crew {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
+    process: u64,
 }
 
 impl Crew {
@@ -286,7 +288,7 @@ impl Crew {
     pub fn start(name: &'static str, threads: usize) -> Result<Crew> {
         let inner =
             Inner { name, threads, state: Mutex::new(State::default()), came: Condvar::new(), jobs: AtomicU64::new(0) };
-        let mut crew = Crew { inner: Arc::new(inner), threads: Vec::new() };
+        let mut crew = Crew { inner: Arc::new(inner), threads: Vec::new(), process: process_number() };
         for _ in 0..threads {
             crew.inner.state.lock().threads += 1;
             match crew.inner.spawn() {
@@ -310,6 +312,10 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
+        if self.process != process_number() {
+            // Nothing there is whole: neither the threads nor what they held.
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         self.inner.state.lock().is_ending = true;
         self.inner.came.notify_all();
         for thread in self.threads.drain(..) {

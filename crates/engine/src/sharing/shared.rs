@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use slmdb_env::{Error, Result};
+use slmdb_env::{Error, Result, process_number};
 use slmdb_sync::scheduled::Mutex;
 
 use super::memtables::SharedMemTables;
@@ -46,6 +46,8 @@ impl Default for SharedOptions {
 ///   as much again while they are flushed, the largest is flushed.
 /// - *Open table files*: one bound for all.
 ///
+/// After a `fork` it is the parent's alone: an opening with it is [`Error::Invalid`] in the child, and dropping it there does nothing.
+///
 /// It lives as long as a store that was opened with it, or whoever has made it.
 ///
 /// [`Options::shared`]: crate::Options::shared
@@ -56,6 +58,7 @@ pub struct Shared {
     caches: Arc<Caches>,
     budget: Arc<WholeBudget>,
     memtables: SharedMemTables,
+    process: u64,
 }
 
 impl Shared {
@@ -75,6 +78,7 @@ impl Shared {
             budget: Arc::new(WholeBudget::new(memory_budget_bytes, memtables_bytes_max)),
             // Others are being flushed meanwhile.
             memtables: SharedMemTables::new(memtables_bytes_max / 2),
+            process: process_number(),
             options,
         }))
     }
@@ -101,6 +105,11 @@ impl Shared {
 
     /// The crew whose threads have this name.
     pub(crate) fn crew(&self, name: &'static str, is_of_compactions: bool) -> Result<Arc<Crew>> {
+        if self.process != process_number() {
+            return Err(Error::invalid(
+                "this process was forked from the one that made the `Shared`, and has none of its threads; make another one",
+            ));
+        }
         let mut crews = self.crews.lock();
         if let Some(crew) = crews.get(name) {
             return Ok(crew.clone());

@@ -106,7 +106,10 @@ fn with_shared(options: &Options) -> Options {
     let mut options = options.clone();
     if let Some(shared) = &options.shared {
         let SharedOptions { memory_budget_bytes, threads, open_tables_max } = *shared.options();
-        options.compaction.threads = threads;
+        options.compaction.threads = match options.compaction.threads {
+            0 => threads,
+            fewer => fewer.min(threads),
+        };
         (options.memory_budget_bytes, options.open_tables_max) = (memory_budget_bytes, open_tables_max);
     }
     options

@@ -240,9 +240,6 @@ impl WritePath {
         self.publish(place.ticket, place.last_sequence);
         self.count_filled(&place.memtable, payload);
         self.count_put(batch);
-        if let Some(shared) = &self.context.options.shared {
-            shared.memtables().wrote(self, batch.user_bytes());
-        }
         if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
     }
 
@@ -314,8 +311,12 @@ impl WritePath {
     }
 
     /// Counts the keys and values of an applied batch.
+    /// LOCKS: arenas; memtables
     pub(super) fn count_put(&self, batch: &WriteBatch) {
         self.context.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
+        if let Some(shared) = &self.context.options.shared {
+            shared.memtables().wrote(self, batch.user_bytes());
+        }
     }
 
     /// Counts the bytes written to a filled place.

@@ -40,12 +40,16 @@ impl OpenIndex {
 
 /// An empty index in plain memory, which recovery fills.
 pub(crate) fn in_plain_memory(options: &Options, state: &StoreState) -> Result<OpenIndex> {
-    let pool = pool_binding::in_memory(options, state)?;
     if !has_memory_tree(options) {
-        return in_pool::open::with_index(pool, options);
+        return in_pool::open::with_index(pool_binding::in_memory(options, state)?, options);
     }
+    let pool_initial_bytes = options.pool_initial_bytes.min(EMPTY_POOL_BYTES);
+    let pool = pool_binding::in_memory(&Options { pool_initial_bytes, ..options.clone() }, state)?;
     Ok(OpenIndex::new(Arc::new(pool), MemoryIndex::new()?))
 }
+
+/// The length of a pool in plain memory that has no index, in bytes: less than a large page, of which the first byte would take all.
+const EMPTY_POOL_BYTES: u64 = 1 << 20;
 
 /// Whether the index in plain memory is a tree made for that.
 pub(crate) fn has_memory_tree(options: &Options) -> bool {

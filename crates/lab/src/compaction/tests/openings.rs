@@ -56,7 +56,7 @@ fn move_all_but_one(store: &Lab, env: &MemoryEnv, number: u32) {
     assert!(move_chunks(store).is_err());
     assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 1);
     env.set_content(&file, &whole);
-    store.shared.parts.tables.set_cache_bytes(0);
+    store.shared.parts.tables.caches().set_bytes(0);
 }
 
 /// Younger run files stay as long as an older one does. Else a rebuild of the trees would find there what the younger ones have

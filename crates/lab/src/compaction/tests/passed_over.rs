@@ -102,7 +102,7 @@ pub(super) fn damage(store: &Lab, env: &MemoryEnv, file: &Path, at: usize) {
     let mut bytes = env.content(file).unwrap();
     bytes[at] ^= 4;
     env.set_content(file, &bytes);
-    store.shared.parts.tables.set_cache_bytes(0);
+    store.shared.parts.tables.caches().set_bytes(0);
 }
 
 fn check(store: &Lab, round: impl Fn(&[u8]) -> Option<u8>) {

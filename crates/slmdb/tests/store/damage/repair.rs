@@ -77,6 +77,32 @@ fn a_sound_store_is_the_same_afterwards() {
 }
 
 #[test]
+fn a_closed_log_that_has_lost_its_end_is_told() {
+    let home = Home::new(On::Dram);
+    let db = options(&home).open(home.store()).unwrap();
+    let mut model = Model::new();
+    for number in 1..=20 {
+        let (key, value) = (format!("key {number:02}").into_bytes(), format!("value {number:02} of 20").into_bytes());
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    db.close().unwrap();
+    let entries = std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path());
+    let arena = entries.into_iter().find(|path| path.extension().is_some_and(|found| found == "arena")).unwrap();
+    let mut bytes = std::fs::read(&arena).unwrap();
+    let last = model.pop_last().unwrap().1;
+    let at = bytes.windows(last.len()).position(|window| window == last).unwrap();
+    bytes[at..at + last.len()].fill(0);
+    std::fs::write(&arena, bytes).unwrap();
+
+    let refused = options(&home).open(home.store()).unwrap_err();
+    assert!(matches!(&refused, Error::Corruption { what, .. } if what.contains("was closed at 20")), "{refused}");
+    let report = repair(&home);
+    assert_eq!(report.losses, [Loss::Writes { from_sequence: 20 }], "{report:#?}");
+    assert_same(&contents(&open(&home)).unwrap(), &model, "without the last");
+}
+
+#[test]
 fn a_lost_pool_costs_what_was_not_flushed_and_nothing_else() {
     if !crate::common::flushes_to_files(On::Emulated) {
         return;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::common::{Home, MEDIA, Model, assert_same, assert_verified, contents};
-use slmdb::{Db, ErrorKind, WriteBatch};
+use slmdb::{Db, ErrorKind, Shared, SharedOptions, WriteBatch};
 
 /// Does something in a forked child. Whether it came to its end.
 fn in_child(work: impl FnOnce()) -> bool {
@@ -92,5 +92,27 @@ fn a_forked_child_can_not_use_the_store_and_does_no_harm() {
         assert_verified(&db, "the parent");
         db.close().unwrap();
         assert_same(&contents(&home.open()).unwrap(), &model, "the parent, opened again");
+    }
+}
+
+/// (An opening succeeded, and its first flush was waited for without end; dropping what was shared ended the child.)
+#[test]
+fn a_forked_child_can_not_open_with_what_its_parent_shares_and_does_no_harm() {
+    for on in MEDIA {
+        let (home, other) = (Home::new(on), Home::new(on));
+        let shared = Shared::new(SharedOptions::default()).unwrap();
+        let options = |home: &Home| home.options().shared(&shared);
+        options(&home).open(home.store()).unwrap().close().unwrap();
+        let is_done = in_child(|| {
+            is_refused(options(&home).open(home.store()));
+            is_refused(options(&other).open(other.store()));
+            assert!(!other.store().exists(), "a byte was changed");
+        });
+        assert!(is_done, "{on:?}: the child failed");
+        let db = options(&home).open(home.store()).unwrap();
+        db.put("key", "value").unwrap();
+        db.flush().unwrap();
+        drop(db);
+        assert!(in_child(move || drop(shared)), "{on:?}: the child failed");
     }
 }

@@ -44,10 +44,16 @@ public final class Db extends Reader {
    * @throws SlmdbUnsupportedException if another version made it, or its keys are in another order than that of their bytes
    * @throws SlmdbIOException if the system failed
    * @throws SlmdbLibraryException if the native library can't be loaded
+   * @throws SlmdbClosedException if the options have a {@link Shared} that is closed
    */
   public static Db open(Path directory, Options options) {
     NativeLibrary.load();
-    long handle = Native.open(nameOf(directory), options.text());
+    long handle;
+    try {
+      handle = Native.open(nameOf(directory), options.text(), options.sharedHandle());
+    } finally {
+      Reference.reachabilityFence(options);
+    }
     try {
       return new Db(directory, handle);
     } catch (OutOfMemoryError noMemory) {

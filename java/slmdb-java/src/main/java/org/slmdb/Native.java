@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 /**
  * The functions of the native library. Its crate {@code slmdb-java} has their other half.
  *
- * <p>{@code handle} is the number of a store, a snapshot or a cursor; one that is none, or none any more, is a {@link
- * SlmdbClosedException}. {@code address} and {@code capacity} are those of the thread's {@link Scratch}, which begins with the
+ * <p>{@code handle} is the number of a store, a snapshot, a cursor or a {@link Shared}; one that is none, or none any more, is a
+ * {@link SlmdbClosedException}. {@code address} and {@code capacity} are those of the thread's {@link Scratch}, which begins with the
  * bytes that are passed: keys, then values. A negative length of a bound is no bound.
  */
 final class Native {
@@ -50,8 +50,11 @@ final class Native {
   /** The address of a direct buffer. */
   static native long address(ByteBuffer buffer);
 
-  /** Opens a store; its handle. */
-  static native long open(String directory, String options);
+  /** Makes what stores have in common; its handle. */
+  static native long share(String options);
+
+  /** Opens a store; its handle. {@code shared} is the handle of what it has in common with others, or 0. */
+  static native long open(String directory, String options, long shared);
 
   /** Ends what the handle stands for, a store with its cursors and snapshots. One that stands for nothing is left at that. */
   static native void close(long handle);

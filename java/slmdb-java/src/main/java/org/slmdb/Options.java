@@ -1,8 +1,6 @@
 package org.slmdb;
 
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Objects;
 
 /**
@@ -12,25 +10,25 @@ import java.util.Objects;
  * open} copies them.
  */
 public final class Options {
-  private final Map<String, String> values = new LinkedHashMap<>();
+  private final OptionTexts texts = new OptionTexts();
+  private Shared shared;
 
   /** Options with slmdb's defaults. */
   public Options() {}
 
   private Options with(String name, Object value) {
-    String text = Objects.requireNonNull(value, name).toString();
-    if (text.indexOf('\0') >= 0) {
-      throw new SlmdbInvalidException("the option " + name + " has a zero character in its value; correct the request");
-    }
-    values.put(name, text);
+    texts.set(name, value);
     return this;
   }
 
   /** As the native library reads them. */
   String text() {
-    StringBuilder text = new StringBuilder();
-    values.forEach((name, value) -> text.append(name).append('\0').append(value).append('\0'));
-    return text.toString();
+    return texts.text();
+  }
+
+  /** The number of what the store has in common with others; 0 for nothing. */
+  long sharedHandle() {
+    return shared == null ? 0 : shared.handle();
   }
 
   /**
@@ -249,8 +247,22 @@ public final class Options {
     return with("pool_maximum_bytes", bytes);
   }
 
+  /**
+   * What the store has in common with others of the process: background threads, a memory budget, open table files. Default: it
+   * has its own. It takes the place of {@link #memoryBudgetBytes} and {@link #openTablesMax}; {@link #compactionThreads} may
+   * still bound how many compactions of the store run at once. Worth it from a handful of stores on: a store by itself has five or
+   * six threads.
+   *
+   * @param shared what is shared; {@link Db#open(Path, Options)} tells if it is closed
+   * @return this
+   */
+  public Options shared(Shared shared) {
+    this.shared = Objects.requireNonNull(shared, "shared");
+    return this;
+  }
+
   @Override
   public String toString() {
-    return "Options" + values;
+    return "Options" + texts + (shared == null ? "" : " with " + shared);
   }
 }

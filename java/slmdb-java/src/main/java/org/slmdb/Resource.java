@@ -4,8 +4,8 @@ import java.lang.System.Logger.Level;
 import java.lang.ref.Cleaner;
 
 /**
- * What a store, a snapshot or a cursor holds of the native library. It is closed once: by its user, or, when nobody refers to
- * its owner any more, by a thread of the cleaner's, which logs that.
+ * What a store, a snapshot, a cursor or a {@link Shared} holds of the native library. It is closed once: by its
+ * user, or, when nobody refers to its owner any more, by a thread of the cleaner's, which logs that.
  */
 final class Resource implements Runnable {
   private static final System.Logger LOGGER = System.getLogger("org.slmdb");

@@ -1,7 +1,7 @@
 package org.slmdb;
 
 /**
- * The store, snapshot or cursor is closed, or its store is. Open another.
+ * The store, snapshot, cursor or {@link Shared} is closed, or its store is. Open another.
  */
 public final class SlmdbClosedException extends SlmdbException {
   private static final long serialVersionUID = 1;

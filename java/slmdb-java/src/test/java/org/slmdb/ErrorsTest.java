@@ -166,7 +166,7 @@ class ErrorsTest {
           SlmdbInvalidException.class, () -> Native.put(handle, scratch.address, scratch.capacity, 1, 1, 7, 0));
       // What the virtual machine refuses is an exception, too.
       assertThrows(SlmdbDefectException.class, () -> Native.address(ByteBuffer.allocate(1)));
-      assertThrows(SlmdbDefectException.class, () -> Native.open(null, ""));
+      assertThrows(SlmdbDefectException.class, () -> Native.open(null, "", 0));
     }
   }
 }
