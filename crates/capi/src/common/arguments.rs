@@ -70,6 +70,11 @@ pub unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
+/// Error: the place for an answer is null.
+pub fn place<T>(place: *mut T, what: &str) -> Result<()> {
+    if place.is_null() { Err(Error::invalid(format!("a null pointer was passed for {what}")).into()) } else { Ok(()) }
+}
+
 /// What is behind a handle.
 ///
 /// # Safety

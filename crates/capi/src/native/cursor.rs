@@ -5,12 +5,12 @@ use std::ptr::{null, null_mut};
 
 use slmdb::{Cursor, Slice};
 
-use crate::common::arguments::{bytes, give_back, handle, handle_mut, make};
+use crate::common::arguments::{bytes, give_back, handle, handle_mut, make, place};
 use crate::common::failure::Result;
 use crate::common::memory::answer;
 use crate::native::codes::{slmdb_code_t, told};
 use crate::native::snapshot::slmdb_snapshot_t;
-use crate::native::store::{place, slmdb_t, used};
+use crate::native::store::{slmdb_t, used};
 
 /// A position.
 pub struct slmdb_cursor_t {

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use slmdb::{Destroyed, Error, PoolFate, VerifyReport};
 use slmdb_cli::reports;
 
-use crate::common::arguments::{bound, path};
+use crate::common::arguments::{bound, path, place};
 use crate::common::failure::{Failure, Result};
 use crate::common::memory::{answer, copied_text};
 use crate::native::codes::{slmdb_code_t, told};
 use crate::native::options::{options_of, slmdb_options_t};
-use crate::native::store::{place, slmdb_t, used};
+use crate::native::store::{slmdb_t, used};
 use crate::native::values::slmdb_approximate_t;
 
 /// Answers with a report as JSON.

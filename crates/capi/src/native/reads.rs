@@ -5,11 +5,11 @@ use std::ptr::null_mut;
 
 use slmdb::Slice;
 
-use crate::common::arguments::bytes;
+use crate::common::arguments::{bytes, place};
 use crate::common::failure::Result;
 use crate::common::memory::{answer, copied};
 use crate::native::codes::{slmdb_code_t, told};
-use crate::native::store::{place, slmdb_t, used};
+use crate::native::store::{slmdb_t, used};
 
 /// Answers with a copy of a value, or with null for none.
 ///

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use slmdb::{Shared, SharedOptions};
 
-use crate::common::arguments::{give_back, make};
+use crate::common::arguments::{give_back, make, place};
 use crate::common::memory::answer;
 use crate::native::codes::{slmdb_code_t, told};
-use crate::native::store::place;
 
 /// Background threads, memory and open table files that stores have in common.
 pub struct slmdb_shared_t(pub(super) Arc<Shared>);

@@ -5,11 +5,11 @@ use std::ptr::null_mut;
 
 use slmdb::Snapshot;
 
-use crate::common::arguments::{bytes, give_back, handle, make};
+use crate::common::arguments::{bytes, give_back, handle, make, place};
 use crate::common::memory::answer;
 use crate::native::codes::{slmdb_code_t, told};
 use crate::native::reads::answer_value;
-use crate::native::store::{place, slmdb_t, used};
+use crate::native::store::{slmdb_t, used};
 
 /// A store as it was at one moment.
 pub struct slmdb_snapshot_t(pub(super) Snapshot);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
-use slmdb::{Db, Error};
+use slmdb::Db;
 
-use crate::common::arguments::{handle, make, path};
+use crate::common::arguments::{handle, make, path, place};
 use crate::common::failure::{Failure, Result, caught};
 use crate::common::memory::answer;
 use crate::native::codes::{slmdb_code_t, told};
@@ -80,11 +80,6 @@ pub unsafe extern "C" fn slmdb_open(
             Ok(())
         })
     }
-}
-
-/// Error: the place for an answer is null.
-pub(super) fn place<T>(place: *mut T, what: &str) -> Result<()> {
-    if place.is_null() { Err(Error::invalid(format!("a null pointer was passed for {what}")).into()) } else { Ok(()) }
 }
 
 /// Closes the store. The handle stays, and is given back with [`slmdb_release`].

@@ -4,11 +4,11 @@ use std::ffi::c_char;
 
 use slmdb::{Db, WriteOptions};
 
-use crate::common::arguments::{bytes, handle};
+use crate::common::arguments::{bytes, handle, place};
 use crate::common::failure::Result;
 use crate::common::memory::answer;
 use crate::native::codes::{slmdb_code_t, told};
-use crate::native::store::{place, slmdb_t, used};
+use crate::native::store::{slmdb_t, used};
 use crate::native::values::{slmdb_sync_t, write_options};
 use crate::native::write_batch::slmdb_batch_t;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use slmdb_env::{Error, Result, START_THREAD, process_number};
 use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
 use slmdb_sync::scheduled::thread::{self, JoinHandle};
-use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
+use slmdb_sync::scheduled::{Condvar, Instant, Mutex, MutexGuard};
 
 /// What follows a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +159,11 @@ impl State {
         }
     }
 
+    /// Whether there is work, and no thread that may do it because one of them is blocked.
+    fn lacks_a_thread(&self, threads: usize) -> bool {
+        self.idle == 0 && self.threads - self.blocked < threads && !self.ready.is_empty() && !self.is_ending
+    }
+
     /// Queues the jobs whose time has come. Returns how long the next one still waits.
     fn look_at_timers(&mut self) -> Option<Duration> {
         while let Some(first) = self.timers.first_entry() {
@@ -179,7 +184,7 @@ impl State {
 
 impl Inner {
     /// Puts a job into the queue.
-    fn queue(self: &Arc<Inner>, mut state: slmdb_sync::scheduled::MutexGuard<'_, State>, job: &Arc<Job>) {
+    fn queue(self: &Arc<Inner>, mut state: MutexGuard<'_, State>, job: &Arc<Job>) {
         state.ready.push_back(job.clone());
         let lacks_a_thread = state.lacks_a_thread(self.threads);
         drop(state);
@@ -232,13 +237,6 @@ impl Inner {
         state.threads -= 1;
         drop(state);
         OWN.set(None);
-    }
-}
-
-impl State {
-    /// Whether there is work, and no thread that may do it because one of them is blocked.
-    fn lacks_a_thread(&self, threads: usize) -> bool {
-        self.idle == 0 && self.threads - self.blocked < threads && !self.ready.is_empty() && !self.is_ending
     }
 }
 
@@ -339,13 +337,15 @@ mod tests {
 
     use super::*;
 
-    /// A job that tells of each step, and does next what it is told.
+    /// A job that tells of each step, and does next what it is told. The first step has begun.
     fn obedient(crew: &Crew) -> (Arc<Job>, Receiver<()>, Sender<Next>) {
         let ((told, steps), (next, orders)) = (channel(), channel());
         let job = crew.job(Box::new(move || {
             let _ = told.send(());
             orders.recv().unwrap_or(Next::End)
         }));
+        job.wake();
+        steps.recv().unwrap();
         (job, steps, next)
     }
 
@@ -362,9 +362,7 @@ mod tests {
             }))
         });
         let jobs: Vec<_> = jobs.collect();
-        let (first, steps_of_first, next) = obedient(&crew);
-        first.wake();
-        steps_of_first.recv().unwrap();
+        let (_first, _steps, next) = obedient(&crew);
         jobs.iter().for_each(Job::wake);
         next.send(Next::End).unwrap();
         let order: Vec<i32> = steps.iter().take(12).collect();
@@ -375,8 +373,6 @@ mod tests {
     fn a_job_that_is_woken_during_a_step_looks_again() {
         let crew = Crew::start("test", 2).unwrap();
         let (job, steps, next) = obedient(&crew);
-        job.wake();
-        steps.recv().unwrap();
         job.wake();
         job.wake();
         next.send(Next::Wait(None)).unwrap();
@@ -394,8 +390,6 @@ mod tests {
     fn a_job_looks_again_after_its_time_once() {
         let crew = Crew::start("test", 1).unwrap();
         let (job, steps, next) = obedient(&crew);
-        job.wake();
-        steps.recv().unwrap();
         next.send(Next::Wait(Some(Duration::from_millis(1)))).unwrap();
         steps.recv().unwrap();
         // Woken before its time, it does not look once more when that comes.
@@ -421,8 +415,6 @@ mod tests {
         waits.wake();
         is_blocked.recv().unwrap();
         let (other, steps, next) = obedient(&crew);
-        other.wake();
-        steps.recv().unwrap();
         next.send(Next::Wait(None)).unwrap();
         drop(go_on);
         while crew.inner.state.lock().threads > 1 {
@@ -435,9 +427,7 @@ mod tests {
     #[test]
     fn what_is_left_is_done_by_whoever_finishes_a_job() {
         let crew = Crew::start("test", 1).unwrap();
-        let (keeps_the_thread, steps, next) = obedient(&crew);
-        keeps_the_thread.wake();
-        steps.recv().unwrap();
+        let (_keeps_the_thread, _steps, next) = obedient(&crew);
         let (told, done) = channel();
         let mut left = 3;
         let job = crew.job(Box::new(move || {

@@ -324,6 +324,7 @@ impl SpaceController {
             };
             was_blocked = true;
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
+            let _blocked = blocked();
             let mut memtables = self.writes.memtables.lock();
             // Report it, and have a compaction begun if that may help.
             memtables.space_errors.record_flush(cause.clone());
@@ -334,7 +335,6 @@ impl SpaceController {
             }
             self.writes.work_done.notify_all();
             self.writes.wake_work();
-            let _blocked = blocked();
             // Not at every wake-up: two jobs that wait would wake each other without end.
             let (since, returned) = (Instant::now(), self.returned(&memtables));
             let is_ending = |memtables: &MemTables| memtables.closing || self.context.has_failed();

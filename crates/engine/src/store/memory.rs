@@ -34,7 +34,7 @@ impl Parts {
         let memtables_bytes = memtables_bytes + memory_of_memtables::to_come(&self.writes);
         self.context.budget.share(self.tables.caches(), Told { memtables_bytes, rest_bytes });
         if let Some(shared) = &self.context.options.shared {
-            shared.memtables().look_at(&self.writes);
+            shared.memtables().look_at(&*self.writes);
         }
     }
 

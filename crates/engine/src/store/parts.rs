@@ -1,7 +1,7 @@
 //! [`Parts`]: the parts of an open store that know no engine.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use slmdb_env::Lock;
 use slmdb_manifest::{Counters, Edit, StoreState};
@@ -69,7 +69,8 @@ impl Parts {
         };
         let writes = Arc::new(WritePath::new(context.clone(), found));
         if let Some(shared) = &context.options.shared {
-            shared.memtables().join(&writes);
+            let writes: Weak<WritePath> = Arc::downgrade(&writes);
+            shared.memtables().join(writes);
         }
         context.on_failure({
             // Weak, because both own the context, or are owned by who does.

@@ -32,7 +32,7 @@ use crate::background::bell::Bell;
 use crate::background::crew::Next;
 use crate::context::{StoreContext, closed};
 use crate::read::empty_ranges::EmptyRanges;
-use crate::sharing::memtables::Active;
+use crate::sharing::memtables::{ActiveMemTable, ToldMemTable};
 use crate::space::allowance::{Request, Taken};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
@@ -82,13 +82,37 @@ pub struct WritePath {
     /// How far writers are slowed.
     pub pacing: Pacing,
     /// What stores that [share](crate::Shared) know of the active MemTable.
-    pub active: Active,
+    told: ToldMemTable,
+}
+
+impl ActiveMemTable for WritePath {
+    fn told(&self) -> &ToldMemTable {
+        &self.told
+    }
+
+    fn bytes(&self) -> u64 {
+        let memtables = self.memtables.lock();
+        let active = memtables.active.as_ref().filter(|active| active.totals.entries > 0);
+        active.map_or(0, |Filling { memtable, .. }| {
+            memtable.memory_bytes() + memtable.arena().dram_bytes(memtable.used_bytes())
+        })
+    }
+
+    fn flush_early(&self) {
+        let mut memtables = self.memtables.lock();
+        let has_room = memtables.immutables < self.context.options.immutable_memtables_max;
+        let is_worth_it = memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+        if has_room && is_worth_it && !memtables.closing && !self.context.has_failed() {
+            let next = memtables.spare.take_if(|spare| spare.does_for(&Request::default()));
+            self.make_immutable(&mut memtables, next);
+        }
+    }
 }
 
 impl Drop for WritePath {
     fn drop(&mut self) {
         if let Some(shared) = &self.context.options.shared {
-            shared.memtables().leave(&self.active);
+            shared.memtables().leave(self);
         }
     }
 }
@@ -151,7 +175,7 @@ impl WritePath {
             bell: Arc::default(),
             flushed_through: AtomicU64::new(flushed_through),
             pacing: Pacing::default(),
-            active: Active::default(),
+            told: ToldMemTable::default(),
             context,
         }
     }
@@ -184,8 +208,10 @@ impl WritePath {
     pub fn next_immutable(&self) -> std::result::Result<Immutable, Next> {
         let immutable = {
             let mut memtables = self.memtables.lock();
+            if self.context.has_failed() {
+                return Err(Next::End);
+            }
             match memtables.queue.pop_front() {
-                _ if self.context.has_failed() => return Err(Next::End),
                 Some(immutable) => immutable,
                 None if memtables.closing => return Err(Next::End),
                 None => return Err(Next::Wait(None)),
@@ -393,28 +419,6 @@ impl WritePath {
         }
         memtables.active_from = memtables.next_sequence;
         self.wake_work();
-    }
-
-    /// The memory that the active MemTable takes, in bytes. 0: it is empty.
-    /// LOCKS: memtables
-    pub fn active_bytes(&self) -> u64 {
-        let memtables = self.memtables.lock();
-        let active = memtables.active.as_ref().filter(|active| active.totals.entries > 0);
-        active.map_or(0, |Filling { memtable, .. }| {
-            memtable.memory_bytes() + memtable.arena().dram_bytes(memtable.used_bytes())
-        })
-    }
-
-    /// Has the active MemTable flushed before it is full, if there is room in the queue.
-    /// LOCKS: memtables
-    pub fn flush_early(&self) {
-        let mut memtables = self.memtables.lock();
-        let has_room = memtables.immutables < self.context.options.immutable_memtables_max;
-        let is_worth_it = memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-        if has_room && is_worth_it && !memtables.closing && !self.context.has_failed() {
-            let next = memtables.spare.take_if(|spare| spare.does_for(&Request::default()));
-            self.make_immutable(&mut memtables, next);
-        }
     }
 
     /// Asks the MemTable preparer for a spare, for which no writer waits yet.

@@ -59,11 +59,10 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::thread;
 
 use crate::compaction::inputs;
-use crate::compaction::next_compaction::NextCompaction;
 use crate::compaction::outputs::{OutputFiles, Outputs};
 use crate::compaction::pace::CompactionPace;
 use crate::compaction::plan::{CompactionResult, Plan, Stopped};
-use crate::compaction::queue::CompactionKind;
+use crate::compaction::queue::{CompactionKind, NextCompaction};
 use crate::flush::finished::ToIndex;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
 use crate::space::space_planner::SpacePlanner;

@@ -13,7 +13,7 @@ use crate::compaction::compactor::Compactor;
 use crate::compaction::controller::Load;
 use crate::compaction::order_schedule::{Counted, Traffic, look_again_in};
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::compaction::queue::{CompactionKind, QueueState};
+use crate::compaction::queue::{CompactionKind, NextCompaction, QueueState};
 use crate::selection::garbage_policy;
 use crate::selection::live_key_ratio::{garbage, needed_part};
 use crate::selection::policy::Choice;
@@ -22,16 +22,6 @@ use crate::selection::policy::Choice;
 const QUIET: Duration = Duration::from_millis(400);
 /// One that was not written to for so long is at rest.
 const REST: Duration = Duration::from_secs(5);
-
-/// What a compaction thread does next.
-pub(crate) enum NextCompaction {
-    /// This compaction, whose inputs are marked busy.
-    Begun(Plan, CompactionKind),
-    /// It waits for a change, or for this time: for the end of a pause, or for quiet.
-    None { look_again_in: Option<Duration> },
-    /// Nothing any more: the store closes, or has failed.
-    Never,
-}
 
 impl Compactor {
     /// Looks for something to compact.

@@ -90,6 +90,16 @@ pub(crate) enum CompactionKind {
     Manual(Arc<ManualCompaction>),
 }
 
+/// What is compacted next.
+pub(crate) enum NextCompaction {
+    /// This compaction, whose inputs are marked busy.
+    Begun(Plan, CompactionKind),
+    /// Nothing before a change, or before this time: the end of a pause, or quiet.
+    None { look_again_in: Option<Duration> },
+    /// Nothing any more: the store closes, or has failed.
+    Never,
+}
+
 impl QueueState {
     /// Takes back a choice of the policy for which there is too little space, and pauses.
     pub(crate) fn pause_for_space_of(&mut self, plan: &Plan) {
