@@ -34,6 +34,16 @@ func (batch *Batch) Delete(key []byte) error {
 	return failed(C.slmdb_batch_delete(batch.handle, start, size, &message), &message)
 }
 
+// DeleteRange adds a delete of all keys from `from` on and before `to`. Nil is no bound. It removes what was put
+// before, also by this batch. After an error the batch is as it was.
+func (batch *Batch) DeleteRange(from, to []byte) error {
+	defer runtime.KeepAlive(batch)
+	var message *C.char
+	fromStart, fromSize := c(from)
+	start, size := c(to)
+	return failed(C.slmdb_batch_delete_range(batch.handle, fromStart, fromSize, start, size, &message), &message)
+}
+
 // Len returns how many changes there are.
 func (batch *Batch) Len() int {
 	defer runtime.KeepAlive(batch)

@@ -105,6 +105,16 @@ func (db *DB) Delete(key []byte, durability ...Durability) error {
 	return failed(C.slmdb_delete(db.handle, start, size, last(durability), &message), &message)
 }
 
+// DeleteRange removes all keys from `from` on and before `to`, at one moment. Nil is no bound. It takes the same time
+// whatever the range holds.
+func (db *DB) DeleteRange(from, to []byte, durability ...Durability) error {
+	defer runtime.KeepAlive(db)
+	var message *C.char
+	fromStart, fromSize := c(from)
+	start, size := c(to)
+	return failed(C.slmdb_delete_range(db.handle, fromStart, fromSize, start, size, last(durability), &message), &message)
+}
+
 // InsertIfAbsent sets the value of a key if it has none, and tells whether it did. Of any number of goroutines that do
 // it at once exactly one is told true.
 func (db *DB) InsertIfAbsent(key, value []byte, durability ...Durability) (bool, error) {

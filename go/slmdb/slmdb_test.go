@@ -78,6 +78,53 @@ func TestReadsAndWrites(t *testing.T) {
 	holds(t, db.Get, "b", "4")
 }
 
+func TestRangesAreDeleted(t *testing.T) {
+	db, _ := open(t, nil)
+	for _, test := range []struct {
+		from, to []byte
+		left     string
+	}{
+		{[]byte("b"), []byte("d"), "ad"},
+		{nil, []byte("c"), "cd"},
+		{[]byte("bb"), nil, "ab"},
+		{nil, nil, ""},
+		{[]byte{}, nil, ""},
+		{nil, []byte{}, "abcd"},
+		{[]byte("d"), []byte("a"), "abcd"},
+	} {
+		batch := slmdb.NewBatch()
+		must(t, batch.DeleteRange(test.from, test.to))
+		for name, deleteRange := range map[string]func() error{
+			"DB":    func() error { return db.DeleteRange(test.from, test.to, slmdb.NoSync) },
+			"Batch": func() error { return db.Write(batch) },
+		} {
+			for _, key := range []string{"a", "b", "c", "d"} {
+				must(t, db.Put([]byte(key), []byte("1")))
+			}
+			must(t, deleteRange())
+			left := ""
+			for entry, err := range db.Range(nil, nil) {
+				must(t, err)
+				left += string(entry.Key)
+			}
+			if left != test.left {
+				t.Fatalf("%s: %q is left of %q to %q, not %q", name, left, test.from, test.to, test.left)
+			}
+		}
+	}
+
+	batch := slmdb.NewBatch()
+	must(t, batch.Put([]byte("e"), []byte("1")))
+	must(t, batch.DeleteRange([]byte("e"), nil))
+	must(t, batch.Put([]byte("f"), []byte("2")))
+	if err := batch.DeleteRange(nil, make([]byte, 70_000)); !errors.Is(err, slmdb.ErrInvalid) || batch.Len() != 3 {
+		t.Fatal(err, batch.Len())
+	}
+	must(t, db.Write(batch, slmdb.Sync))
+	holds(t, db.Get, "e", "-")
+	holds(t, db.Get, "f", "2")
+}
+
 func TestErrorsTellTheirKind(t *testing.T) {
 	db, directory := open(t, nil)
 	_, err := slmdb.Open(directory, nil)
@@ -87,10 +134,11 @@ func TestErrorsTellTheirKind(t *testing.T) {
 	}
 	must(t, db.Close())
 	for name, err := range map[string]error{
-		"Close":  db.Close(),
-		"Put":    db.Put([]byte("k"), []byte("v")),
-		"Flush":  db.Flush(),
-		"Delete": db.Delete([]byte("k")),
+		"Close":       db.Close(),
+		"Put":         db.Put([]byte("k"), []byte("v")),
+		"Flush":       db.Flush(),
+		"Delete":      db.Delete([]byte("k")),
+		"DeleteRange": db.DeleteRange(nil, nil),
 	} {
 		if !errors.Is(err, slmdb.ErrClosed) {
 			t.Fatal(name, err)

@@ -9,6 +9,7 @@ use slmdb::Change;
 use crate::bytes::Bytes;
 use crate::errors::exception;
 use crate::store::Store;
+use crate::walk::{edges, range_with_prefix};
 use crate::writer::write_options;
 
 /// Changes that take effect together, or not at all. Of several changes to one key the last counts.
@@ -69,6 +70,13 @@ impl WriteBatch {
         self.delete(py, key)
     }
 
+    /// Adds a delete of all keys from `start` on and before `stop`. It removes what was put before, also by this batch.
+    #[pyo3(signature = (*, start=None, stop=None))]
+    fn delete_range(&self, py: Python<'_>, start: Option<Bytes<'_, '_>>, stop: Option<Bytes<'_, '_>>) -> PyResult<()> {
+        let range = range_with_prefix(&self.prefix, edges(start.as_deref(), stop.as_deref()));
+        self.changes(py)?.delete_range::<Vec<u8>>(range).map_err(|error| exception(py, &error))
+    }
+
     /// Adds the changes of another batch, with the very keys that they have in the store.
     fn append(&self, py: Python<'_>, source: &WriteBatch) -> PyResult<()> {
         let source = source.changes(py)?.clone();
@@ -78,6 +86,7 @@ impl WriteBatch {
             let added = match change {
                 Change::Put { key, value } => appended.put(key, value),
                 Change::Delete { key } => appended.delete(key),
+                Change::DeleteRange { range } => appended.delete_range::<&[u8]>(range),
             };
             added.map_err(|error| exception(py, &error))?;
         }

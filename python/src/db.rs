@@ -1,6 +1,5 @@
 //! [`DB`]: an open store.
 
-use std::ops::Bound as Edge;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
@@ -15,6 +14,7 @@ use crate::reports::{Approximate, Progress, VerifyReport};
 use crate::shared::Shared;
 use crate::stats;
 use crate::store::Store;
+use crate::walk::edges;
 use crate::writer::Writer;
 
 /// An open store, which any number of threads may use at once.
@@ -201,9 +201,4 @@ impl DB {
         let name = slf.get_type().fully_qualified_name()?;
         Ok(format!("<{name} at {}{state}>", slf.get().path.display()))
     }
-}
-
-/// From the one on, and before the other.
-fn edges<'k>(start: Option<&'k [u8]>, stop: Option<&'k [u8]>) -> (Edge<&'k [u8]>, Edge<&'k [u8]>) {
-    (start.map_or(Edge::Unbounded, Edge::Included), stop.map_or(Edge::Unbounded, Edge::Excluded))
 }

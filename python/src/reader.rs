@@ -13,7 +13,7 @@ use crate::bytes::Bytes;
 use crate::errors::InvalidError;
 use crate::iterator::{EntryIterator, Parts};
 use crate::store::{Held, Store};
-use crate::walk::{Bounds, Walk, Way, end_of_prefix};
+use crate::walk::{Bounds, Walk, Way, range_of_prefix, range_with_prefix};
 
 /// What is read.
 #[derive(Clone)]
@@ -86,21 +86,12 @@ impl Reader {
                 "keys with a prefix are no range in the order of a comparator; use `start` and `stop`",
             ));
         }
-        let of_prefix = |prefix: &[u8]| match prefix {
-            [] => (Edge::Unbounded, Edge::Unbounded),
-            _ => (Edge::Included(prefix.to_vec()), end_of_prefix(prefix).map_or(Edge::Unbounded, Edge::Excluded)),
-        };
         if let Some(prefix) = &span.prefix {
-            return Ok(of_prefix(&self.whole_key(prefix)));
+            return Ok(range_of_prefix(&self.whole_key(prefix)));
         }
-        let (lower, upper) = of_prefix(&self.prefix);
-        let bound = |key: &[u8], is_included| match (self.whole_key(key).into_owned(), is_included) {
-            (key, true) => Edge::Included(key),
-            (key, false) => Edge::Excluded(key),
-        };
-        let lower = span.start.as_ref().map_or(lower, |key| bound(key, span.include_start));
-        let upper = span.stop.as_ref().map_or(upper, |key| bound(key, span.include_stop));
-        Ok((lower, upper))
+        let lower = edge(span.start.as_deref(), span.include_start);
+        let upper = edge(span.stop.as_deref(), span.include_stop);
+        Ok(range_with_prefix(&self.prefix, (lower, upper)))
     }
 
     fn iterate(&self, py: Python<'_>, span: Span<'_, '_>, parts: Parts) -> PyResult<EntryIterator> {
@@ -118,6 +109,14 @@ impl Reader {
     fn all(&self, py: Python<'_>, reverse: bool) -> PyResult<EntryIterator> {
         let span = Span { start: None, stop: None, include_start: true, include_stop: false, prefix: None, reverse };
         self.iterate(py, span, Parts::Keys)
+    }
+}
+
+fn edge(key: Option<&[u8]>, is_included: bool) -> Edge<&[u8]> {
+    match key {
+        None => Edge::Unbounded,
+        Some(key) if is_included => Edge::Included(key),
+        Some(key) => Edge::Excluded(key),
     }
 }
 

@@ -229,8 +229,31 @@ fn stop(bounds: &Bounds) -> Place {
     }
 }
 
+/// From the one key on, and before the other.
+pub fn edges<'k>(start: Option<&'k [u8]>, stop: Option<&'k [u8]>) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+    (start.map_or(Bound::Unbounded, Bound::Included), stop.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+/// The range of all keys with this prefix.
+pub fn range_of_prefix(prefix: &[u8]) -> Bounds {
+    match prefix {
+        [] => (Bound::Unbounded, Bound::Unbounded),
+        _ => (Bound::Included(prefix.to_vec()), end_of_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded)),
+    }
+}
+
+/// A range of keys that lack this prefix, as a range of those that have it.
+pub fn range_with_prefix(prefix: &[u8], (start, stop): (Bound<&[u8]>, Bound<&[u8]>)) -> Bounds {
+    let (lower, upper) = range_of_prefix(prefix);
+    let with_prefix = |bound: Bound<&[u8]>, unbounded| match bound.map(|key| [prefix, key].concat()) {
+        Bound::Unbounded => unbounded,
+        bound => bound,
+    };
+    (with_prefix(start, lower), with_prefix(stop, upper))
+}
+
 /// The shortest key that is larger than all keys with this prefix; `None` if there is none.
-pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte < 0xff)?;
     let mut end = prefix[..=kept].to_vec();
     end[kept] += 1;

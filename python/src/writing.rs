@@ -8,6 +8,7 @@ use crate::batch::WriteBatch;
 use crate::bytes::Bytes;
 use crate::prefixed::PrefixedDB;
 use crate::snapshot::Snapshot;
+use crate::walk::{edges, range_with_prefix};
 use crate::writer::{Writer, write_options};
 
 #[pymethods]
@@ -36,6 +37,21 @@ impl Writer {
     fn delete(slf: PyRef<'_, Self>, py: Python<'_>, key: Bytes<'_, '_>, sync: Option<bool>) -> PyResult<()> {
         let key = slf.as_super().whole_key(&key);
         slf.store.run(py, |db| db.delete_with(&key, write_options(sync)))
+    }
+
+    /// Removes all keys from `start` on and before `stop`, at one moment. Takes the same time whatever the range holds.
+    ///
+    /// Without `start` or `stop` there is no bound on that side. `sync` as in `put`.
+    #[pyo3(signature = (*, start=None, stop=None, sync=None))]
+    fn delete_range(
+        slf: PyRef<'_, Self>,
+        py: Python<'_>,
+        start: Option<Bytes<'_, '_>>,
+        stop: Option<Bytes<'_, '_>>,
+        sync: Option<bool>,
+    ) -> PyResult<()> {
+        let range = range_with_prefix(&slf.as_super().prefix, edges(start.as_deref(), stop.as_deref()));
+        slf.store.run(py, |db| db.delete_range_with::<Vec<u8>>(range, write_options(sync)))
     }
 
     /// As a dictionary does it: KeyError if the key has no value. Of two threads that do this at once both may succeed.

@@ -18,6 +18,22 @@ def test_a_batch_takes_effect_when_it_is_written(db):
     assert dict(db) == {b"a": b"1", b"b": b"3"}
 
 
+def test_a_batch_deletes_of_a_range_what_came_before(db):
+    db[b"a"] = db[b"c"] = b"old"
+    with db.write_batch(sync=True) as batch:
+        batch[b"b"] = b"1"
+        batch.delete_range(start=b"a", stop=b"c")
+        batch[b"a"] = b"2"
+        assert len(batch) == 3
+        with pytest.raises(slmdb.InvalidError, match="longer than the limit"):
+            batch.delete_range(stop=b"k" * 65_536)
+        assert dict(db) == {b"a": b"old", b"c": b"old"}
+    assert dict(db) == {b"a": b"2", b"c": b"old"}
+    with db.write_batch() as batch:
+        batch.delete_range()
+    assert list(db) == []
+
+
 def test_an_exception_discards_a_batch(db):
     with pytest.raises(ZeroDivisionError):
         with db.write_batch() as batch:
@@ -36,13 +52,14 @@ def test_batches_are_appended(db):
     whole.put(b"a", b"1")
     part.put(b"b", b"2")
     part.delete(b"c")
+    part.delete_range(start=b"d")
     whole.append(part)
     whole.append(whole)
-    assert len(whole) == 6
+    assert len(whole) == 8
     assert whole.approximate_size() > part.approximate_size() > 0
-    db[b"p-c"] = b"3"
+    db[b"p-c"] = db[b"p-d"] = db[b"q"] = b"3"
     whole.write()
-    assert dict(db) == {b"a": b"1", b"p-b": b"2"}
+    assert dict(db) == {b"a": b"1", b"p-b": b"2", b"q": b"3"}
 
 
 def test_a_batch_is_cleared_and_written_again(db):

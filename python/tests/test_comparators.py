@@ -29,6 +29,10 @@ def test_keys_are_in_the_comparators_order(path):
         assert next(iterator) == b"900"
         iterator.seek(b"000")
         assert iterator.prev() == b"101"
+        db.delete_range(start=b"500", stop=b"400")
+        assert list(db.keys(start=b"501", stop=b"399")) == [b"501", b"400"]
+        db.delete_range(start=b"400", stop=b"500")
+        assert len(list(db)) == 900
         assert db.verify().is_clean
     with pytest.raises(slmdb.UnsupportedError, match="test.backwards"):
         slmdb.DB(path)

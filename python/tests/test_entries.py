@@ -26,6 +26,28 @@ def test_a_deleted_key_is_gone(db):
     assert db.get(b"k") is None
 
 
+@pytest.mark.parametrize(
+    "span, left",
+    [
+        ({"start": b"b", "stop": b"d"}, b"ad"),
+        ({"stop": b"c"}, b"cd"),
+        ({"start": bytearray(b"bb")}, b"ab"),
+        ({}, b""),
+        ({"start": None, "stop": None, "sync": True}, b""),
+        ({"start": b""}, b""),
+        ({"stop": b""}, b"abcd"),
+        ({"start": b"d", "stop": b"a"}, b"abcd"),
+    ],
+)
+def test_a_deleted_range_is_gone(db, span, left):
+    for key in (b"a", b"b", b"c", b"d"):
+        db[key] = b""
+    with db.snapshot() as before:
+        db.delete_range(**span)
+        assert b"".join(db) == left
+        assert len(list(before)) == 4
+
+
 def test_a_store_is_a_dictionary(db):
     db[b"a"] = b"1"
     db[b"b"] = b"2"
@@ -81,6 +103,9 @@ def test_what_has_no_buffer_will_not(db, wrong):
         lambda: db.write_batch().put(wrong, b""),
         lambda: db.iterator().seek(wrong),
     ]
+    # No bound is None.
+    if wrong is not None:
+        calls += [lambda: db.delete_range(start=wrong), lambda: db.write_batch().delete_range(stop=wrong)]
     for call in calls:
         with pytest.raises(TypeError, match="bytes"):
             call()

@@ -48,6 +48,31 @@ def test_a_part_has_its_own_keys(db):
     assert len(list(db)) == 4
 
 
+def test_a_part_deletes_ranges_of_its_own_keys_alone(db):
+    outside = [b"", b"o", b"p", b"p.\xff", b"p0", b"q"]
+    for span, left in (
+        ({}, []),
+        ({"start": b"b"}, [b"", b"a"]),
+        ({"stop": b"b"}, [b"b", b"c"]),
+        ({"start": b"a", "stop": b"c"}, [b"", b"c"]),
+        ({"start": b"c", "stop": b"a"}, [b"", b"a", b"b", b"c"]),
+    ):
+        part = db.prefixed_db(b"p").prefixed_db(b"/")
+        for delete in (part.delete_range, lambda **span: delete_by_batch(part, span)):
+            for key in outside:
+                db[key] = b""
+            for key in (b"", b"a", b"b", b"c"):
+                part[key] = b""
+            delete(**span)
+            assert list(part) == left
+            assert [key for key in db if not key.startswith(b"p/")] == outside
+
+
+def delete_by_batch(part, span):
+    with part.write_batch() as batch:
+        batch.delete_range(**span)
+
+
 def test_parts_have_parts_and_snapshots(db):
     part = db.prefixed_db(b"a")
     inner = part.prefixed_db(bytearray(b"b"))
@@ -67,6 +92,8 @@ def test_the_last_part_has_an_end(db):
     db[b"\xff"] = b""
     assert list(part) == [b"k"]
     assert list(part.keys(reverse=True)) == [b"k"]
+    part.delete_range()
+    assert list(db) == [b"\xff"]
 
 
 def test_only_stores_have_parts(db):

@@ -29,8 +29,11 @@ def write(path: str) -> None:
         db[b"k"] = b"v"
         db.put(b"k", "v")  # type: ignore[arg-type]
         assert_type(db.insert_if_absent(b"k", b"v", sync=False), bool)
+        db.delete_range(start=bytearray(b"k"), sync=True)
+        db.delete_range(stop="k")  # type: ignore[arg-type]
         with db.write_batch() as batch:
             batch.put(b"k", b"v")
+            batch.delete_range(stop=b"k")
         with db.snapshot() as snapshot:
             read(snapshot)
         read(db.prefixed_db(b"p"))

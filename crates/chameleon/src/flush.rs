@@ -21,6 +21,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::pace::Pace;
+use crate::operations::range_query::ChameleonCursor;
 use crate::options::{ChameleonOptions, UpperLevels};
 use crate::shards::section::{Level, Row, new_file};
 use crate::shards::{Index, slot_of};
@@ -44,13 +45,13 @@ struct Made {
 
 impl Flush {
     /// A step of the flushes.
-    pub(crate) fn step(&self) -> Next {
-        self.store.flush_next(|immutable| self.flush(immutable).map(|()| true))
+    pub(crate) fn step(&self, cursor: impl Fn(u64) -> ChameleonCursor) -> Next {
+        self.store.flush_next(cursor, |immutable| self.flush(immutable).map(|()| true))
     }
 
     fn flush(&self, immutable: Immutable) -> Result<()> {
         let began_ns = self.store.flush_begins(&immutable);
-        let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+        let (generation, entries) = (immutable.memtable.generation(), immutable.entries());
         let span = info_span!("flush_build", generation, entries, ms = Empty);
         let made = timed(&*self.store.context.env, span, || {
             self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
@@ -68,8 +69,7 @@ impl Flush {
     fn write(&self, immutable: &Immutable, number: u32) -> Result<Made> {
         let context = &self.store.context;
         let _held = context.budget.background.hold(flush_bytes(&immutable.totals));
-        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.state.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        let moments = self.state.snapshots.snapshots_within(immutable.first_sequence(), immutable.last_sequence);
         // Files alone show what a moment sees, deletes too.
         let form = Form { table: TableForm::ByPlace, has_older_deletes: true };
         match write_table(context, immutable, number, moments, form) {
@@ -110,7 +110,7 @@ impl Flush {
     /// LOCKS: indexing; catalog
     fn commit(&self, immutable: &Immutable, made: Option<Made>) -> Result<Option<FlushedFile>> {
         let mut edit = Edit {
-            arenas_removed: vec![immutable.memtable.generation()],
+            arenas_removed: immutable.arenas_removed(),
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };

@@ -72,7 +72,9 @@ impl Tier for ChameleonTier {
     fn work(&self) -> Vec<Task> {
         let (collector, flush) = (self.collector.clone(), self.flush.clone());
         let mut all = self.store.compaction_work(self.state.compactions.bell(), move |rounds| collector.step(rounds));
-        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step()));
+        let reader = self.reader.clone();
+        let cursor = move |moment| ChameleonCursor::new(reader.clone(), moment);
+        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step(&cursor)));
         all
     }
 

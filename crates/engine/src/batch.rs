@@ -1,17 +1,25 @@
 //! [`WriteBatch`]: several changes that take effect together.
 
-use slmdb_env::Result;
-use slmdb_structures::log::Payload;
-use slmdb_structures::{EntryKind, KeyLengths, LONG_KEY_BYTES};
+use std::ops::{Bound, RangeBounds};
 
-/// Puts and deletes that are applied together, in order, or not at all.
+use slmdb_env::Result;
+use slmdb_structures::log::{KeyBounds, Payload, PayloadKind};
+use slmdb_structures::{KeyLengths, LONG_KEY_BYTES};
+
+/// Puts, deletes, and deletes of ranges that are applied together, in order, or not at all.
 ///
 /// A batch is encoded as it is filled, in the form that it has in the MemTable's arena. So nothing that can fail is
 /// left to do once its place is reserved (INV-2).
 #[derive(Debug, Default, Clone)]
 pub struct WriteBatch {
     payload: Payload,
+    /// What the flush of its entries takes at worst.
     totals: Totals,
+    /// The part of `totals` since the last delete of a range.
+    since_range: Totals,
+    changes: usize,
+    user_bytes: u64,
+    range_deletes: u64,
 }
 
 /// One change of a [`WriteBatch`].
@@ -28,6 +36,11 @@ pub enum Change<'a> {
     Delete {
         /// The key.
         key: &'a [u8],
+    },
+    /// All keys in a range lose their values.
+    DeleteRange {
+        /// Where it begins and where it ends.
+        range: KeyBounds<'a>,
     },
 }
 
@@ -57,6 +70,11 @@ impl Totals {
         self.longest_key_bytes = self.longest_key_bytes.max(key_bytes as u32);
         self.long_key_bytes += if key_bytes > LONG_KEY_BYTES { key_bytes as u64 } else { 0 };
         self.value_bytes += value_bytes.unwrap_or(0) as u64;
+    }
+
+    /// The same keys, deleted.
+    pub fn as_deletes(&self) -> Totals {
+        Totals { puts: 0, value_bytes: 0, ..*self }
     }
 
     /// How long the keys are, for the index.
@@ -135,7 +153,7 @@ impl WriteBatch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.payload.put(key, value)?;
-        self.totals.add(key.len(), Some(value.len()));
+        self.count(key.len(), Some(value.len()));
         Ok(())
     }
 
@@ -143,28 +161,57 @@ impl WriteBatch {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         self.payload.delete(key)?;
-        self.totals.add(key.len(), None);
+        self.count(key.len(), None);
         Ok(())
+    }
+
+    /// Adds a delete of all keys in a range, in the order of the store. It takes what was put before, also by this batch. In the
+    /// log it takes some bytes, whatever the range holds. Limits as in [`WriteBatch::put`], for both bounds.
+    pub fn delete_range<K: AsRef<[u8]>>(&mut self, range: impl RangeBounds<K>) -> Result<()> {
+        let bounds = (range.start_bound().map(AsRef::as_ref), range.end_bound().map(AsRef::as_ref));
+        self.payload.delete_range(bounds)?;
+        // A snapshot may see each of the entries before it, so that a flush writes it and its delete.
+        self.totals = self.totals.plus(&self.since_range.as_deletes());
+        let bytes = |bound: Bound<&[u8]>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.len(),
+            Bound::Unbounded => 0,
+        };
+        let (from_bytes, to_bytes) = (bytes(bounds.0), bytes(bounds.1));
+        self.totals.add(0, None);
+        self.since_range = Totals::default();
+        self.changes += 1;
+        self.user_bytes += (from_bytes + to_bytes) as u64;
+        self.range_deletes += 1;
+        Ok(())
+    }
+
+    fn count(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
+        self.totals.add(key_bytes, value_bytes);
+        self.since_range.add(key_bytes, value_bytes);
+        self.changes += 1;
+        self.user_bytes += (key_bytes + value_bytes.unwrap_or(0)) as u64;
     }
 
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
-        self.payload.clear();
-        self.totals = Totals::default();
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        *self = WriteBatch { payload, ..WriteBatch::default() };
     }
 
     /// The changes, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
         self.payload.iter().filter_map(|entry| match entry.kind {
-            Some(EntryKind::Put) => Some(Change::Put { key: entry.key, value: entry.value }),
-            Some(EntryKind::Delete) => Some(Change::Delete { key: entry.key }),
-            None => None,
+            PayloadKind::Put => Some(Change::Put { key: entry.key, value: entry.value }),
+            PayloadKind::Delete => Some(Change::Delete { key: entry.key }),
+            PayloadKind::DeleteRange => entry.deleted_range().map(|range| Change::DeleteRange { range }),
+            PayloadKind::Void => None,
         })
     }
 
-    /// Number of puts and deletes.
+    /// Number of changes.
     pub fn len(&self) -> usize {
-        self.payload.count() as usize
+        self.changes
     }
 
     /// Whether it is empty.
@@ -179,12 +226,22 @@ impl WriteBatch {
 
     /// Bytes of keys and values in it.
     pub fn user_bytes(&self) -> u64 {
-        self.totals.key_bytes + self.totals.value_bytes
+        self.user_bytes
     }
 
-    /// The totals of its entries.
+    /// What the flush of its entries takes at worst.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// The part of that which entries take that come after its last delete of a range.
+    pub(crate) fn since_range(&self) -> &Totals {
+        &self.since_range
+    }
+
+    /// How many ranges it deletes.
+    pub fn range_deletes(&self) -> u64 {
+        self.range_deletes
     }
 
     /// The encoded form.

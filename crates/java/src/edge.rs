@@ -161,6 +161,9 @@ natives! {
     Java_org_slmdb_Native_delete[buffer](handle, key_bytes: jint, sync: jint) -> () {
         writes::delete(handle, buffer, key_bytes, sync)
     }
+    Java_org_slmdb_Native_deleteRange[buffer](handle, from_bytes: jint, to_bytes: jint, sync: jint) -> () {
+        writes::delete_range(handle, buffer, from_bytes, to_bytes, sync)
+    }
     Java_org_slmdb_Native_write[buffer](handle, batch_bytes: jint, sync: jint) -> () {
         writes::write(handle, buffer, batch_bytes, sync)
     }

@@ -1,5 +1,6 @@
 //! Bytes that cross: options, batches, reports. What comes from Java is checked.
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -18,6 +19,12 @@ const PUT: u8 = 1;
 /// A change of a batch that deletes: this byte, then the length of the key in 32 bits, and the key.
 const DELETE: u8 = 0;
 
+/// A change of a batch that deletes a range: this byte, then as an entry, whose key and value are the bounds.
+const DELETE_RANGE: u8 = 2;
+
+/// The length of a bound that there is not.
+const NO_BOUND: usize = u32::MAX as usize;
+
 /// What is left of packed bytes.
 struct Packed<'a>(&'a [u8]);
 
@@ -32,6 +39,10 @@ impl<'a> Packed<'a> {
 
     fn length(&mut self) -> Result<usize> {
         Ok(self.take(4)?.iter().fold(0, |length, &byte| length << 8 | usize::from(byte)))
+    }
+
+    fn bound(&mut self, bytes: usize) -> Result<Option<&'a [u8]>> {
+        if bytes == NO_BOUND { Ok(None) } else { self.take(bytes).map(Some) }
     }
 }
 
@@ -48,6 +59,12 @@ pub fn batch(bytes: &[u8]) -> Result<WriteBatch> {
                 batch.put(key, packed.take(value_bytes)?)?;
             }
             DELETE => batch.delete(packed.take(key_bytes)?)?,
+            DELETE_RANGE => {
+                let to_bytes = packed.length()?;
+                let (from, to) = (packed.bound(key_bytes)?, packed.bound(to_bytes)?);
+                let from = from.map_or(Bound::Unbounded, Bound::Included);
+                batch.delete_range::<&[u8]>((from, to.map_or(Bound::Unbounded, Bound::Excluded)))?;
+            }
             other => return Err(Error::invalid(format!("a batch has a change of the unknown kind {other}")).into()),
         }
     }
@@ -209,36 +226,65 @@ mod tests {
 
     use super::*;
 
-    fn packed(changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (key, value) in changes {
-            bytes.push(if value.is_some() { PUT } else { DELETE });
-            bytes.extend((key.len() as u32).to_be_bytes());
-            if let Some(value) = value {
-                bytes.extend((value.len() as u32).to_be_bytes());
+    #[derive(Debug, Clone, PartialEq)]
+    enum Made {
+        Put(Vec<u8>, Vec<u8>),
+        Delete(Vec<u8>),
+        DeleteRange(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    }
+
+    fn some_changes(most: usize) -> impl Strategy<Value = Vec<Made>> {
+        let change = prop_oneof![
+            any::<(Vec<u8>, Vec<u8>)>().prop_map(|(key, value)| Made::Put(key, value)),
+            any::<Vec<u8>>().prop_map(Made::Delete),
+            any::<(Option<Vec<u8>>, Option<Vec<u8>>)>().prop_map(|(from, to)| {
+                let (from, to) = (from.map(Bound::Included), to.map(Bound::Excluded));
+                Made::DeleteRange(from.unwrap_or(Bound::Unbounded), to.unwrap_or(Bound::Unbounded))
+            }),
+        ];
+        prop::collection::vec(change, 0..most)
+    }
+
+    fn packed(changes: &[Made]) -> Vec<u8> {
+        fn key(bound: &Bound<Vec<u8>>) -> Option<&Vec<u8>> {
+            match bound {
+                Bound::Included(key) | Bound::Excluded(key) => Some(key),
+                Bound::Unbounded => None,
             }
-            bytes.extend(key);
-            bytes.extend(value.iter().flatten());
+        }
+        let mut bytes = Vec::new();
+        for change in changes {
+            let (kind, parts) = match change {
+                Made::Put(key, value) => (PUT, vec![Some(key), Some(value)]),
+                Made::Delete(key) => (DELETE, vec![Some(key)]),
+                Made::DeleteRange(from, to) => (DELETE_RANGE, vec![key(from), key(to)]),
+            };
+            bytes.push(kind);
+            for part in &parts {
+                bytes.extend(part.map_or(u32::MAX, |part| part.len() as u32).to_be_bytes());
+            }
+            bytes.extend(parts.into_iter().flatten().flatten());
         }
         bytes
     }
 
     proptest! {
         #[test]
-        fn batches_come_out_as_they_were_packed(
-            changes in prop::collection::vec((any::<Vec<u8>>(), any::<Option<Vec<u8>>>()), 0..20),
-        ) {
+        fn batches_come_out_as_they_were_packed(changes in some_changes(20)) {
             let batch = batch(&packed(&changes)).unwrap();
             let unpacked: Vec<_> = batch.iter().map(|change| match change {
-                Change::Put { key, value } => (key.to_vec(), Some(value.to_vec())),
-                Change::Delete { key } => (key.to_vec(), None),
+                Change::Put { key, value } => Made::Put(key.to_vec(), value.to_vec()),
+                Change::Delete { key } => Made::Delete(key.to_vec()),
+                Change::DeleteRange { range: (from, to) } => {
+                    Made::DeleteRange(from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec))
+                }
             }).collect();
             prop_assert_eq!(unpacked, changes);
         }
 
         #[test]
         fn any_bytes_are_a_batch_or_an_error(
-            changes in prop::collection::vec((any::<Vec<u8>>(), any::<Option<Vec<u8>>>()), 0..5),
+            changes in some_changes(5),
             cut in any::<prop::sample::Index>(),
             flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         ) {
@@ -261,9 +307,12 @@ mod tests {
 
     #[test]
     fn a_batch_that_was_cut_or_has_an_unknown_change_is_refused() {
-        let whole = packed(&[(b"key".to_vec(), Some(b"value".to_vec()))]);
-        for end in 1..whole.len() {
-            assert!(batch(&whole[..end]).unwrap_err().to_string().contains("cut"));
+        let put = Made::Put(b"key".to_vec(), b"value".to_vec());
+        for change in [put, Made::DeleteRange(Bound::Included(b"from".to_vec()), Bound::Unbounded)] {
+            let whole = packed(&[change]);
+            for end in 1..whole.len() {
+                assert!(batch(&whole[..end]).unwrap_err().to_string().contains("cut"));
+            }
         }
         assert!(batch(&[7, 0, 0, 0, 0]).unwrap_err().to_string().contains("unknown kind 7"));
         assert!(batch(&[DELETE, 0xff, 0xff, 0xff, 0xff]).unwrap_err().to_string().contains("4294967295"));

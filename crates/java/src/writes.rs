@@ -5,7 +5,7 @@ use slmdb::{Error, WriteOptions};
 use crate::failure::Result;
 use crate::objects::store;
 use crate::packing;
-use crate::reads::{filled, filled_twice};
+use crate::reads::{filled, filled_twice, range};
 
 /// A put whatever the key has, in [`put`].
 pub const ALWAYS: i32 = 0;
@@ -38,6 +38,12 @@ pub fn put(handle: i64, buffer: &[u8], key_bytes: i32, value_bytes: i32, conditi
 /// Deletes a key.
 pub fn delete(handle: i64, buffer: &[u8], key_bytes: i32, sync: i32) -> Result<()> {
     Ok(store(handle)?.delete_with(filled(buffer, key_bytes)?, options(sync))?)
+}
+
+/// Deletes all keys of a range.
+pub fn delete_range(handle: i64, buffer: &[u8], from_bytes: i32, to_bytes: i32, sync: i32) -> Result<()> {
+    let range = range(buffer, from_bytes, to_bytes)?;
+    Ok(store(handle)?.delete_range_with::<&[u8]>(range, options(sync))?)
 }
 
 /// Writes a packed batch.

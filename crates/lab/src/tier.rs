@@ -67,7 +67,9 @@ impl Tier for LabTier {
     fn work(&self) -> Vec<Task> {
         let (compactor, flush) = (self.compactor.clone(), self.flush.clone());
         let mut all = self.store.compaction_work(self.state.compactions.bell(), move |rounds| compactor.step(rounds));
-        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step()));
+        let reader = self.reader.clone();
+        let cursor = move |moment| LabCursor::new(reader.clone(), moment);
+        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step(&cursor)));
         all
     }
 

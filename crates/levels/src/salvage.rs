@@ -138,7 +138,7 @@ fn deeper_files(state: &StoreState, record: &FileRecord) -> Vec<(u8, u32)> {
 
 /// Whether readers ask a file before another one.
 fn is_above(record: &FileRecord, other: &FileRecord) -> bool {
-    let is_newer = record.level == 0 && record.lowest_sequence > other.highest_sequence;
+    let is_newer = record.level == 0 && record.lowest_sequence >= other.highest_sequence;
     record.level < other.level || (record.level == other.level && is_newer)
 }
 

@@ -62,7 +62,10 @@ impl<R: Run> Version<R> {
                 return Err(format!("run {} on level {level}", run.number()));
             };
             let is_before = |other: &Arc<R>| match level {
-                0 => other.record().highest_sequence > run.record().highest_sequence,
+                0 => {
+                    let numbers = |of: &R| (of.record().highest_sequence, of.record().lowest_sequence);
+                    numbers(other) > numbers(&run)
+                }
                 _ => self.order.compare(&other.record().smallest_key, &run.record().smallest_key).is_lt(),
             };
             runs.insert(runs.partition_point(is_before), run.clone());
@@ -97,7 +100,8 @@ impl<R: Run> Version<R> {
         };
         for (position, newer) in self.levels[0].iter().enumerate() {
             for older in &self.levels[0][position + 1..] {
-                let is_newer = newer.record().lowest_sequence > older.record().highest_sequence;
+                // (The deletes that a range comes to have one number, in however many runs.)
+                let is_newer = newer.record().lowest_sequence >= older.record().highest_sequence;
                 if !is_newer && !is_before(newer, older) && !is_before(older, newer) {
                     return overlap(0, newer, older);
                 }

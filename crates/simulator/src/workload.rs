@@ -4,7 +4,7 @@
 //! that were acknowledged, in order, and perhaps the one that was not yet.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{Condition, Engine, EngineName, WriteBatch};
@@ -21,7 +21,7 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// One key's new value, or its end.
 pub type KeyChange = (Vec<u8>, Option<Vec<u8>>);
 
-/// One write of a client: a put, a delete, or a batch.
+/// One write of a client: a put, a delete, a batch, or a delete of a range.
 #[derive(Debug, Clone)]
 pub struct Write {
     /// The moment before it was asked for.
@@ -160,6 +160,7 @@ impl Client<'_> {
             1 => syncs.note(|| self.engine.sync()),
             2 if self.random.one_in(2) => self.remove_all(),
             3 if self.random.one_in(4) => syncs.compact(&**self.engine),
+            4 => self.remove_range(),
             _ => self.write(),
         }
     }
@@ -203,20 +204,49 @@ impl Client<'_> {
 
     /// So that the index shrinks, too.
     fn remove_all(&mut self) {
+        if self.random.one_in(2) {
+            return self.submit_range(vec![self.prefix]..vec![self.prefix + 1], Vec::new());
+        }
         let changes = self.model.keys().map(|key| (key.clone(), None)).collect();
         self.submit(changes, None);
     }
 
-    fn submit(&mut self, mut changes: Vec<KeyChange>, condition: Option<(Vec<u8>, bool)>) {
-        let synced = self.random.one_in(5);
+    /// Some keys that lie next to each other; at times with writes behind it in its batch.
+    fn remove_range(&mut self) {
+        let (one, other) = (self.key(), self.key());
+        let more = self.random.below(3);
+        let changes = (0..more).map(|_| self.change()).collect();
+        self.submit_range(one.clone().min(other.clone())..one.max(other), changes);
+    }
+
+    fn submit_range(&mut self, range: Range<Vec<u8>>, changes: Vec<KeyChange>) {
         let mut batch = WriteBatch::new();
-        for (key, value) in &changes {
+        batch.delete_range(range.clone()).expect("keys are short");
+        let removed = self.model.range(range).map(|(key, _)| (key.clone(), None)).collect();
+        self.submit_batch(batch, removed, changes, None);
+    }
+
+    fn submit(&mut self, changes: Vec<KeyChange>, condition: Option<(Vec<u8>, bool)>) {
+        self.submit_batch(WriteBatch::new(), Vec::new(), changes, condition);
+    }
+
+    /// Submits a batch, which makes these changes, with more.
+    fn submit_batch(
+        &mut self,
+        mut batch: WriteBatch,
+        mut changes: Vec<KeyChange>,
+        more: Vec<KeyChange>,
+        condition: Option<(Vec<u8>, bool)>,
+    ) {
+        let synced = self.random.one_in(5);
+        for (key, value) in &more {
             let added = match value {
                 Some(value) => batch.put(key, value),
                 None => batch.delete(key),
             };
             added.expect("keys and values are short");
         }
+        changes.extend(more);
         let began = self.machine.moment();
         if let Some((key, present)) = &condition {
             let asked = if *present { Condition::Present(key) } else { Condition::Absent(key) };

@@ -105,8 +105,9 @@ impl Tier for SlmTier {
         let (compactor, to_index_too) = (self.compactor.clone(), to_index.clone());
         let mut all = self.store.compaction_work(&self.state.compactions.bell, move |_| compactor.step(&to_index_too));
         let (file_creation, index_insertion) = (self.file_creation.clone(), self.index_insertion.clone());
-        let checkpointer = self.checkpointer.clone();
-        all.push(task(context, of_writes, move || file_creation.step(&to_index)));
+        let (checkpointer, reader) = (self.checkpointer.clone(), self.reader.clone());
+        let cursor = move |moment| SlmCursor::new(reader.clone(), moment);
+        all.push(task(context, of_writes, move || file_creation.step(&to_index, &cursor)));
         all.push(task(context, &of_index, move || index_insertion.step(&finished)));
         all.push(task(context, of_writes, move || checkpointer.step()));
         all

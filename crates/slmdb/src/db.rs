@@ -164,6 +164,34 @@ impl Db {
         self.write_single(|batch| batch.delete(key), |engine, batch| engine.write(batch, sync))
     }
 
+    /// Removes all keys in a range, in the order of the store, at one moment. It writes a few bytes, and so takes the same time whatever
+    /// the range holds. Readers have none of these keys on return; snapshots and cursors that were made before see them.
+    ///
+    /// Flushes write a delete for each key that the range held. Until then reads pass over what is hidden. Durability and
+    /// errors as with [`Db::put`]. See [`WriteBatch::delete_range`] for several at once.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "1")?;
+    /// }
+    /// db.delete_range("a".."c")?;
+    /// assert_eq!((db.get("b")?, db.contains_key("c")?), (None, true));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.delete_range_with(range, WriteOptions::new())
+    }
+
+    /// As [`Db::delete_range`], with options for this write.
+    pub fn delete_range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, options: WriteOptions) -> Result<()> {
+        let sync = options.is_synced(self.inner.sync);
+        self.write_single(|batch| batch.delete_range(range), |engine, batch| engine.write(batch, sync))
+    }
+
     /// Applies a batch: readers see all of it or nothing, and so does recovery after any crash. Of several changes to one
     /// key the last counts. Durability and errors as with [`Db::put`].
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {

@@ -64,7 +64,9 @@ impl Tier for TlsmTier {
     fn work(&self) -> Vec<Task> {
         let (compactor, flush) = (self.compactor.clone(), self.flush.clone());
         let mut all = self.store.compaction_work(self.state.compactions.bell(), move |rounds| compactor.step(rounds));
-        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step()));
+        let (store, state) = (self.store.clone(), self.state.clone());
+        let cursor = move |moment| TlsmCursor::new(store.clone(), state.clone(), moment);
+        all.push(task(&self.store.context, &self.store.writes.bell, move || flush.step(&cursor)));
         all
     }
 

@@ -209,6 +209,11 @@ slmdb_code_t slmdb_put(const slmdb_t* db, const char* key, size_t key_bytes, con
 /* Removes a key. It is no error if it has no value. */
 slmdb_code_t slmdb_delete(const slmdb_t* db, const char* key, size_t key_bytes, slmdb_sync_t sync, char** message);
 
+/* Removes all keys from `from` on and before `to`, at one moment: readers see all of it or nothing. It takes the same
+   time whatever the range holds. NULL with the length 0 is no bound. */
+slmdb_code_t slmdb_delete_range(const slmdb_t* db, const char* from, size_t from_bytes, const char* to,
+                                size_t to_bytes, slmdb_sync_t sync, char** message);
+
 /* Sets the value of a key if it has none. Of any number of threads that do it at once, exactly one gets true. */
 slmdb_code_t slmdb_insert_if_absent(const slmdb_t* db, const char* key, size_t key_bytes, const char* value,
                                     size_t value_bytes, slmdb_sync_t sync, bool* was_set, char** message);
@@ -229,10 +234,13 @@ void slmdb_batch_destroy(slmdb_batch_t* batch);
 /* Empties it and keeps its memory. */
 void slmdb_batch_clear(slmdb_batch_t* batch);
 
-/* Add a change. After an error the batch is as it was. Of several changes to one key the last counts. */
+/* Add a change. After an error the batch is as it was. Of several changes to one key the last counts. A delete of a range
+   is one to each key in it; bounds as in slmdb_delete_range. */
 slmdb_code_t slmdb_batch_put(slmdb_batch_t* batch, const char* key, size_t key_bytes, const char* value,
                              size_t value_bytes, char** message);
 slmdb_code_t slmdb_batch_delete(slmdb_batch_t* batch, const char* key, size_t key_bytes, char** message);
+slmdb_code_t slmdb_batch_delete_range(slmdb_batch_t* batch, const char* from, size_t from_bytes, const char* to,
+                                      size_t to_bytes, char** message);
 
 /* How many changes it has. */
 size_t slmdb_batch_count(const slmdb_batch_t* batch);

@@ -1,12 +1,16 @@
 //! What C passes, read with as much care as C allows.
 
 use std::ffi::{CStr, OsStr, c_char};
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use slmdb::Error;
 
 use super::failure::Result;
+
+/// A range of keys.
+pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// The bytes at `start`. `what` names them in an error.
 ///
@@ -44,6 +48,22 @@ pub unsafe fn bound<'a>(start: *const c_char, length_bytes: usize, what: &str) -
     }
     // SAFETY: BYTES.
     unsafe { bytes(start, length_bytes, what) }.map(Some)
+}
+
+/// A range from the one key on and before the other. A null pointer is no bound.
+///
+/// # Safety
+///
+/// BYTES.
+pub unsafe fn range<'a>(
+    from: *const c_char,
+    from_bytes: usize,
+    to: *const c_char,
+    to_bytes: usize,
+) -> Result<Range<'a>> {
+    // SAFETY: BYTES.
+    let (from, to) = unsafe { (bound(from, from_bytes, "the beginning")?, bound(to, to_bytes, "the end")?) };
+    Ok((from.map_or(Unbounded, Included), to.map_or(Unbounded, Excluded)))
 }
 
 /// A text that ends with a zero byte.

@@ -93,7 +93,8 @@ pub type OnPut = unsafe extern "C" fn(
 /// LevelDB's `deleted` of [`leveldb_writebatch_iterate`].
 pub type OnDelete = unsafe extern "C" fn(state: *mut c_void, key: *const c_char, key_bytes: usize);
 
-/// Calls a function for each change, in their order. A null function is not called.
+/// Calls a function for each put and each delete, in their order. A null function is not called. LevelDB has none for deletes
+/// of ranges: it passes over them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_iterate(
     batch: *const leveldb_writebatch_t,
@@ -117,6 +118,7 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
                     unsafe { deleted(state, key.as_ptr().cast(), key.len()) };
                 }
             }
+            Change::DeleteRange { .. } => {}
         }
     }
 }
@@ -140,6 +142,7 @@ pub unsafe extern "C" fn leveldb_writebatch_append(
                 added.iter().try_for_each(|one| match one {
                     Change::Put { key, value } => to.put(key, value),
                     Change::Delete { key } => to.delete(key),
+                    Change::DeleteRange { range } => to.delete_range::<&[u8]>(range),
                 })?;
                 failure.map_or(Ok(()), Err)
             });

@@ -1,14 +1,13 @@
 //! What keeps a store: syncs, flushes, compactions, copies, checks, repairs, and what it says of itself.
 
 use std::ffi::c_char;
-use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ptr::null_mut;
 
 use serde_json::{Value, json};
 use slmdb::{Destroyed, Error, PoolFate, VerifyReport};
 use slmdb_cli::reports;
 
-use crate::common::arguments::{bound, path, place};
+use crate::common::arguments::{path, place, range};
 use crate::common::failure::{Failure, Result};
 use crate::common::memory::{answer, copied_text};
 use crate::native::codes::{slmdb_code_t, told};
@@ -75,9 +74,8 @@ pub unsafe extern "C" fn slmdb_compact_range(
     // SAFETY: HANDLE, BYTES, PLACE.
     unsafe {
         told(message, || {
-            let from = bound(from, from_bytes, "the beginning")?.map_or(Unbounded, Included);
-            let to = bound(to, to_bytes, "the end")?.map_or(Unbounded, Excluded);
-            Ok(used(db)?.db()?.compact_range::<&[u8]>((from, to))?)
+            let range = range(from, from_bytes, to, to_bytes)?;
+            Ok(used(db)?.db()?.compact_range::<&[u8]>(range)?)
         })
     }
 }
@@ -98,9 +96,8 @@ pub unsafe extern "C" fn slmdb_approximate(
         answer(about, slmdb_approximate_t { keys: 0, table_bytes: 0, memtable_bytes: 0 });
         told(message, || {
             place(about, "the place for the answer")?;
-            let from = bound(from, from_bytes, "the beginning")?.map_or(Unbounded, Included);
-            let to = bound(to, to_bytes, "the end")?.map_or(Unbounded, Excluded);
-            let found = used(db)?.db()?.approximate::<&[u8]>((from, to))?;
+            let range = range(from, from_bytes, to, to_bytes)?;
+            let found = used(db)?.db()?.approximate::<&[u8]>(range)?;
             let (keys, table_bytes, memtable_bytes) = (found.keys, found.table_bytes, found.memtable_bytes);
             answer(about, slmdb_approximate_t { keys, table_bytes, memtable_bytes });
             Ok(())

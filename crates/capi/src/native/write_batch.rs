@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use slmdb::WriteBatch;
 
-use crate::common::arguments::{bytes, change, give_back, handle_mut, make};
+use crate::common::arguments::{bytes, change, give_back, handle_mut, make, range};
 use crate::native::codes::{slmdb_code_t, told};
 
 /// Changes that are applied together.
@@ -60,6 +60,25 @@ pub unsafe extern "C" fn slmdb_batch_delete(
 ) -> slmdb_code_t {
     // SAFETY: HANDLE, BYTES, PLACE.
     unsafe { told(message, || Ok(handle_mut(batch, "the batch")?.0.delete(bytes(key, key_bytes, "the key")?)?)) }
+}
+
+/// Adds a delete of all keys from `from` on and before `to`. A null pointer is no bound.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slmdb_batch_delete_range(
+    batch: *mut slmdb_batch_t,
+    from: *const c_char,
+    from_bytes: usize,
+    to: *const c_char,
+    to_bytes: usize,
+    message: *mut *mut c_char,
+) -> slmdb_code_t {
+    // SAFETY: HANDLE, BYTES, PLACE.
+    unsafe {
+        told(message, || {
+            let range = range(from, from_bytes, to, to_bytes)?;
+            Ok(handle_mut(batch, "the batch")?.0.delete_range::<&[u8]>(range)?)
+        })
+    }
 }
 
 /// How many changes it has; 0 for null.

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use slmdb::{Db, WriteOptions};
 
-use crate::common::arguments::{bytes, handle, place};
+use crate::common::arguments::{bytes, handle, place, range};
 use crate::common::failure::Result;
 use crate::common::memory::answer;
 use crate::native::codes::{slmdb_code_t, told};
@@ -44,6 +44,26 @@ pub unsafe extern "C" fn slmdb_delete(
     // SAFETY: HANDLE, BYTES, PLACE.
     unsafe {
         told(message, || Ok(used(db)?.db()?.delete_with(bytes(key, key_bytes, "the key")?, write_options(sync)?)?))
+    }
+}
+
+/// Removes all keys from `from` on and before `to`, at one moment. A null pointer is no bound.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slmdb_delete_range(
+    db: *const slmdb_t,
+    from: *const c_char,
+    from_bytes: usize,
+    to: *const c_char,
+    to_bytes: usize,
+    sync: slmdb_sync_t,
+    message: *mut *mut c_char,
+) -> slmdb_code_t {
+    // SAFETY: HANDLE, BYTES, PLACE.
+    unsafe {
+        told(message, || {
+            let range = range(from, from_bytes, to, to_bytes)?;
+            Ok(used(db)?.db()?.delete_range_with::<&[u8]>(range, write_options(sync)?)?)
+        })
     }
 }
 

@@ -43,8 +43,22 @@ static void reads_and_writes(slmdb_t* db) {
   OK(slmdb_batch_delete(batch, "apple", 5, &message));
   CHECK(slmdb_batch_count(batch) == 2);
   OK(slmdb_write(db, batch, SLMDB_SYNC_AS_OPTIONS, &message));
-  slmdb_batch_destroy(batch);
   check_value(db, "apple", NULL);
+  check_value(db, "pear", "yellow");
+  put(db, "fig", "1");
+  put(db, "kiwi", "2");
+  put(db, "lime", "3");
+  OK(slmdb_delete_range(db, "fig", 3, "lime", 4, SLMDB_SYNC_YES, &message));
+  check_value(db, "fig", NULL);
+  check_value(db, "kiwi", NULL);
+  check_value(db, "lime", "3");
+  slmdb_batch_clear(batch);
+  OK(slmdb_batch_delete_range(batch, NULL, 0, NULL, 0, &message));
+  OK(slmdb_batch_put(batch, "pear", 4, "yellow", 6, &message));
+  CHECK(slmdb_batch_count(batch) == 2);
+  OK(slmdb_write(db, batch, SLMDB_SYNC_AS_OPTIONS, &message));
+  slmdb_batch_destroy(batch);
+  check_value(db, "lime", NULL);
   check_value(db, "pear", "yellow");
 }
 
@@ -61,6 +75,8 @@ static void wrong_arguments(slmdb_t* db) {
   ENDS(SLMDB_INVALID, slmdb_put(db, long_key, sizeof long_key, "v", 1, 0, &message));
   ENDS(SLMDB_INVALID, slmdb_put(db, "k", 1, "v", (size_t)1 << 40, 0, &message));
   ENDS(SLMDB_INVALID, slmdb_put(db, "k", 1, "v", 1, 77, &message));
+  ENDS(SLMDB_INVALID, slmdb_delete_range(db, NULL, 1, NULL, 0, 0, &message));
+  ENDS(SLMDB_INVALID, slmdb_delete_range(db, long_key, sizeof long_key, NULL, 0, 0, &message));
   ENDS(SLMDB_INVALID, slmdb_get(db, "k", 1, NULL, &value_bytes, &message));
   ENDS(SLMDB_INVALID, slmdb_get(db, "k", 1, &value, NULL, &message));
   ENDS(SLMDB_INVALID, slmdb_insert_if_absent(db, "k", 1, "v", 1, 0, NULL, &message));

@@ -15,6 +15,7 @@ fn calls_of(db: *mut slmdb_t, directory: &CStr) -> Vec<(&'static str, (slmdb_cod
             ("contains_key", told(|message| slmdb_contains_key(db, key, 1, &mut yes, message))),
             ("put", told(|message| slmdb_put(db, key, 1, key, 1, 0, message))),
             ("delete", told(|message| slmdb_delete(db, key, 1, 0, message))),
+            ("delete_range", told(|message| slmdb_delete_range(db, null(), 0, key, 1, 0, message))),
             ("insert", told(|message| slmdb_insert_if_absent(db, key, 1, key, 1, 0, &mut yes, message))),
             ("update", told(|message| slmdb_update_if_present(db, key, 1, key, 1, 0, &mut yes, message))),
             ("write", told(|message| slmdb_write(db, batch, 0, message))),
@@ -73,6 +74,9 @@ fn null_places_and_hostile_arguments_are_invalid() {
         invalid(told(|message| slmdb_put(db, key, usize::MAX, key, 1, 0, message)), "can't have a length");
         invalid(told(|message| slmdb_put(db, key, 1, key, 1, 3, message)), "3 is no slmdb_sync_t");
         invalid(told(|message| slmdb_put(db, key, 1, key, 1, -1, message)), "-1 is no slmdb_sync_t");
+        invalid(told(|message| slmdb_delete_range(db, null(), 1, null(), 0, 0, message)), "for the beginning, with");
+        invalid(told(|message| slmdb_delete_range(db, null(), 0, null(), 1, 0, message)), "for the end, with");
+        invalid(told(|message| slmdb_delete_range(db, key, 1, key, 1, 3, message)), "3 is no slmdb_sync_t");
         invalid(told(|message| slmdb_insert_if_absent(db, key, 1, key, 1, 0, null_mut(), message)), "the answer");
         invalid(told(|message| slmdb_contains_key(db, key, 1, null_mut(), message)), "the answer");
         invalid(told(|message| slmdb_write(db, null(), 0, message)), "a null pointer was passed for the batch");
@@ -88,6 +92,10 @@ fn null_places_and_hostile_arguments_are_invalid() {
         invalid(told(|message| slmdb_checkpoint(db, null(), message)), "a null pointer was passed for the path");
         invalid(
             told(|message| slmdb_batch_put(null_mut(), key, 1, key, 1, message)),
+            "a null pointer was passed for the batch",
+        );
+        invalid(
+            told(|message| slmdb_batch_delete_range(null_mut(), key, 1, null(), 0, message)),
             "a null pointer was passed for the batch",
         );
         let options = slmdb_options_create();

@@ -159,6 +159,56 @@ fn a_batch_is_written_whole() {
     assert_eq!((store.get("a").as_deref(), store.get("b")), (Some("1"), None));
 }
 
+#[test]
+fn a_range_is_deleted_and_a_null_pointer_is_no_bound() {
+    let store = Store::new();
+    let keys = ["a", "b", "c", "d"];
+    let bound = |key: &CStr| (key.as_ptr(), key.count_bytes());
+    let none = (null(), 0);
+    for ((from, from_bytes), (to, to_bytes), left) in [
+        (bound(c"b"), bound(c"d"), "ad"),
+        (none, bound(c"c"), "cd"),
+        (bound(c"bb"), none, "ab"),
+        (none, none, ""),
+        (bound(c""), none, ""),
+        (none, bound(c""), "abcd"),
+        (bound(c"d"), bound(c"a"), "abcd"),
+    ] {
+        let check = || assert_eq!(keys.into_iter().filter(|key| store.get(key).is_some()).collect::<String>(), left);
+        keys.iter().for_each(|key| store.put(key, "1"));
+        ok(|message| unsafe { slmdb_delete_range(store.db, from, from_bytes, to, to_bytes, SLMDB_SYNC_NO, message) });
+        check();
+
+        keys.iter().for_each(|key| store.put(key, "2"));
+        let batch = unsafe { slmdb_batch_create() };
+        ok(|message| unsafe { slmdb_batch_delete_range(batch, from, from_bytes, to, to_bytes, message) });
+        assert_eq!(unsafe { slmdb_batch_count(batch) }, 1);
+        ok(|message| unsafe { slmdb_write(store.db, batch, SLMDB_SYNC_NO, message) });
+        unsafe { slmdb_batch_destroy(batch) };
+        check();
+    }
+}
+
+#[test]
+fn a_batch_deletes_of_a_range_what_came_before() {
+    let store = Store::new();
+    store.put("a", "1");
+    let batch = unsafe { slmdb_batch_create() };
+    ok(|message| unsafe { slmdb_batch_put(batch, c"b".as_ptr(), 1, c"1".as_ptr(), 1, message) });
+    ok(|message| unsafe { slmdb_batch_delete_range(batch, c"a".as_ptr(), 1, c"c".as_ptr(), 1, message) });
+    ok(|message| unsafe { slmdb_batch_put(batch, c"b".as_ptr(), 1, c"2".as_ptr(), 1, message) });
+    let long = vec![0_u8; 70_000];
+    for (from_bytes, to_bytes) in [(long.len(), 1), (1, long.len())] {
+        let long = long.as_ptr().cast();
+        let add = |message| unsafe { slmdb_batch_delete_range(batch, long, from_bytes, long, to_bytes, message) };
+        assert_eq!((told(add).0, unsafe { slmdb_batch_count(batch) }), (SLMDB_INVALID, 3));
+    }
+    assert_eq!(store.get("a").as_deref(), Some("1"));
+    ok(|message| unsafe { slmdb_write(store.db, batch, SLMDB_SYNC_YES, message) });
+    unsafe { slmdb_batch_destroy(batch) };
+    assert_eq!((store.get("a"), store.get("b").as_deref()), (None, Some("2")));
+}
+
 /// Key and value of a cursor, or nothing.
 fn entry(cursor: *mut slmdb_cursor_t) -> Option<(String, String)> {
     let (mut key_bytes, mut value, mut value_bytes) = (0, null(), 0);

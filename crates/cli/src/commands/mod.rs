@@ -29,7 +29,7 @@ pub enum Command {
     Put(put::Arguments),
     /// Print the value of a key
     Get(get::Arguments),
-    /// Delete a key
+    /// Delete a key, or all keys of a range
     Del(del::Arguments),
     /// Store a value under a key that has none
     Insert(insert::Arguments),

@@ -14,6 +14,7 @@ At the end of the input the exit code is 0, or the highest one met.
 
 Commands:
   put K V · get K · del K             words are taken as they are, also those that look like options
+  delrange FROM TO                    all keys from FROM on and before TO, at once
   insert K V · update K V             only if the key has no value, or only if it has one; else the answer is
                                       `not found`, and the code 1; not in a batch
   scan, import, export, stats, verify with the options of the command line; `import -` is not possible here

@@ -18,10 +18,11 @@ use crate::commands::stats::StatsOptions;
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
-pub const VERBS: [&str; 21] = [
+pub const VERBS: [&str; 22] = [
     "put",
     "get",
     "del",
+    "delrange",
     "insert",
     "update",
     "scan",
@@ -51,6 +52,8 @@ pub enum Request {
     Get(Vec<u8>),
     /// `del K`
     Del(Vec<u8>),
+    /// `delrange FROM TO`
+    DelRange(Vec<u8>, Vec<u8>),
     /// `insert K V`
     Insert(Vec<u8>, Vec<u8>),
     /// `update K V`
@@ -127,6 +130,10 @@ pub fn parse(line: &[u8]) -> Result<Option<Request>> {
         b"del" => {
             let [key] = exactly("del K", &words)?;
             Request::Del(bytes(key)?)
+        }
+        b"delrange" => {
+            let [from, to] = exactly("delrange FROM TO", &words)?;
+            Request::DelRange(bytes(from)?, bytes(to)?)
         }
         b"insert" => {
             let [key, value] = exactly("insert K V", &words)?;
@@ -229,6 +236,7 @@ mod tests {
             "get a --raw",
             "get \\q",
             "del",
+            "delrange a",
             "insert a",
             "update a b c",
             "scan --sideways",

@@ -130,6 +130,10 @@ impl Session {
                 Some(batch) => batch.delete(key)?,
                 None => db.delete(key)?,
             },
+            Request::DelRange(from, to) => match &mut self.batch {
+                Some(batch) => batch.delete_range(from..to)?,
+                None => db.delete_range(from..to)?,
+            },
             Request::Get(key) => {
                 let value = match &self.snapshot {
                     Some(snapshot) => snapshot.get(key)?,

@@ -21,6 +21,30 @@ fn put_get_del() {
 }
 
 #[test]
+fn a_range_is_deleted_by_its_limits() {
+    let place = Place::new();
+    let keys = |left: &str| place.run("scan", &["--keys-only"]).printed(left);
+    for key in ["a", "b", "ba", "bb", "c", "--to"] {
+        place.run("put", &[key, "1"]).printed("");
+    }
+    place.run("del", &["--prefix", "b", "--from", "ba"]).printed("");
+    keys("--to\na\nb\nc\n");
+    place.run("del", &["--from", "b", "--to", "c"]).printed("");
+    keys("--to\na\nc\n");
+    place.run("del", &["--", "--to"]).printed("");
+    for both in [&["a", "--from", "a"][..], &["--prefix", "a", "a"], &[]] {
+        place.run("del", both).failed(2, "usage");
+    }
+    keys("a\nc\n");
+    place
+        .run_with_input("shell", &[], b"delrange a b\nbegin\ndelrange a z\nput d 1\ncommit\n")
+        .printed("ok\nok\nok\nok\nok\n");
+    keys("d\n");
+    place.run("del", &["--from", ""]).printed("");
+    keys("");
+}
+
+#[test]
 fn empty_keys_and_values_are_keys_and_values() {
     let place = Place::new();
     place.run("put", &["", "nothing"]).printed("");

@@ -40,11 +40,13 @@ pub struct StoreCopy<'a> {
 
 impl StoreCopy<'_> {
     /// See [`crate::Engine::checkpoint`]. `flush` brings everything into table files. While the guard of `hold` lives,
-    /// no file of the engine's own is made or removed.
+    /// no file of the engine's own is made or removed. `is_complete`: whether all that was written up to a number is there, where
+    /// flushes have come so far.
     pub fn make<'h>(
         &self,
         directory: &Path,
-        flush: impl FnOnce() -> Result<()>,
+        flush: impl Fn() -> Result<()>,
+        is_complete: impl Fn(u64) -> bool,
         hold: impl Fn() -> Box<dyn Held + 'h>,
     ) -> Result<()> {
         self.context.health.check_writable()?;
@@ -58,7 +60,7 @@ impl StoreCopy<'_> {
         }
         in_new_directory(&self.context.env, directory, |env, directory| {
             flush()?;
-            let shared = self.share_files(&**env, directory, &hold);
+            let shared = self.share_files(&**env, directory, &flush, &is_complete, &hold);
             // Files that were held meanwhile.
             self.obsolete.remove_unpinned();
             let mut state = shared?;
@@ -74,19 +76,26 @@ impl StoreCopy<'_> {
     }
 
     /// Shares the files of this moment with the copy. Returns the state of that moment.
-    /// LOCKS: those of `hold`, catalog
+    /// LOCKS: those of `hold`, catalog; those of `flush`
     fn share_files<'h>(
         &self,
         env: &dyn Env,
         directory: &Path,
+        flush: &impl Fn() -> Result<()>,
+        is_complete: &impl Fn(u64) -> bool,
         hold: &impl Fn() -> Box<dyn Held + 'h>,
     ) -> Result<StoreState> {
         let _held = self.obsolete.hold();
         let (own, mut state) = loop {
             let own = hold();
             let state = self.catalog.lock().state().clone();
-            if own.holds(&state) {
+            let is_whole = is_complete(state.flushed_through);
+            if is_whole && own.holds(&state) {
                 break (own, state);
+            }
+            drop(own);
+            if !is_whole {
+                flush()?;
             }
         };
         let tables = state.files.keys().map(|&number| names::table(&self.context.directory, number));

@@ -1,4 +1,6 @@
 //! What any engine's flush does: an Immutable MemTable becomes a table file.
 
+mod entries;
 pub mod older_versions;
+pub mod range_deletes;
 pub mod table_file;

@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 
 use slmdb_env::{Error, Result};
-use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{MemTable, MemTableEntry};
+use slmdb_structures::memtable::MemTableEntry;
 use slmdb_table::{KeyEntry, KeySection};
+
+use crate::write::memtables::Immutable;
 
 /// The versions of one MemTable that snapshots see beside the newest.
 #[derive(Debug, Default)]
@@ -42,39 +43,36 @@ impl OlderVersions {
     /// Writes the entries of a MemTable that belong into its table file, in its order: the newest version of each key,
     /// and what snapshots at these moments see otherwise. Older deletes only if `writes_deletes`; else they are noted.
     pub fn write(
-        memtable: &MemTable<AnyMedium>,
+        immutable: &Immutable,
         moments: Vec<u64>,
         writes_deletes: bool,
         mut write: impl FnMut(&MemTableEntry<'_>) -> Result<()>,
     ) -> Result<OlderVersions> {
         let mut older = OlderVersions { moments, ..OlderVersions::default() };
         if older.moments.is_empty() {
-            memtable.newest_entries().try_for_each(|entry| write(&entry))?;
+            immutable.newest_entries(write)?;
             return Ok(older);
         }
-        let mut newer: Option<MemTableEntry<'_>> = None;
-        for entry in memtable.all_entries() {
-            match newer.filter(|newer| newer.key == entry.key) {
-                Some(newer) if older.is_seen(entry.sequence, newer.sequence) => {
-                    if entry.kind == EntryKind::Put || writes_deletes {
-                        write(&entry)?;
-                        older.replaced_at.push(newer.sequence);
-                    } else {
-                        let (sequence, replaced_at) = (entry.sequence, newer.sequence);
-                        older.deletes.push(OlderDelete { key: entry.key.to_vec(), sequence, replaced_at });
-                    }
-                    older.oldest.insert(entry.key.to_vec(), entry.sequence);
+        immutable.all_entries(|entry, newer| match newer {
+            Some(newer) if older.is_seen(entry.sequence, newer) => {
+                older.oldest.insert(entry.key.to_vec(), entry.sequence);
+                if entry.kind == EntryKind::Put || writes_deletes {
+                    older.replaced_at.push(newer);
+                    return write(&entry);
                 }
-                Some(_) => {
-                    // A newer version was seen, so this older one is what replaced the version before the MemTable.
-                    if let Some(oldest) = older.oldest.get_mut(entry.key) {
-                        *oldest = entry.sequence;
-                    }
-                }
-                None => write(&entry)?,
+                let (sequence, replaced_at) = (entry.sequence, newer);
+                older.deletes.push(OlderDelete { key: entry.key.to_vec(), sequence, replaced_at });
+                Ok(())
             }
-            newer = Some(entry);
-        }
+            Some(_) => {
+                // A newer version was seen, so this older one is what replaced the version before the MemTable.
+                if let Some(oldest) = older.oldest.get_mut(entry.key) {
+                    *oldest = entry.sequence;
+                }
+                Ok(())
+            }
+            None => write(&entry),
+        })?;
         Ok(older)
     }
 

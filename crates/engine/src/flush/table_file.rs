@@ -40,7 +40,7 @@ pub fn write_table(
         Some(file) => TableBuilder::in_file(file, env, &path, number, context.files_uuid, options, order)?,
         None => TableBuilder::new_in_order(env, &path, number, context.files_uuid, options, order)?,
     };
-    let older = OlderVersions::write(&immutable.memtable, moments, form.has_older_deletes, |entry| {
+    let older = OlderVersions::write(immutable, moments, form.has_older_deletes, |entry| {
         builder.add(entry.key, entry.sequence, entry.kind, entry.value)
     })?;
     let finished = builder.finish()?;

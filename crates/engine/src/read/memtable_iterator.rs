@@ -5,11 +5,13 @@ use std::sync::Arc;
 use slmdb_order::CycleDetector;
 use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{MemTable, MemTableCursor};
+use slmdb_structures::memtable::{DeletedRanges, MemTable, MemTableCursor};
 
 /// A position among the versions of one MemTable that are visible at a moment, at most one per key.
 pub struct MemTableSource {
     cursor: MemTableCursor<AnyMedium>,
+    /// The ranges that the MemTable deletes.
+    deleted: Option<Arc<DeletedRanges>>,
     moment: u64,
     /// The key that is left behind, while the next one is looked for.
     passed: Vec<u8>,
@@ -24,6 +26,7 @@ impl MemTableSource {
     pub fn new(memtable: &Arc<MemTable<AnyMedium>>, moment: u64) -> MemTableSource {
         MemTableSource {
             cursor: memtable.cursor(),
+            deleted: memtable.deleted_ranges(),
             moment,
             passed: Vec::new(),
             cycle_detector: CycleDetector::default(),
@@ -46,9 +49,21 @@ impl MemTableSource {
         self.cursor.sequence()
     }
 
-    /// Whether the current entry is a put or a delete. REQUIRES: valid.
+    /// Whether the current entry is a put or a delete. (A put whose range was deleted since is a delete.) REQUIRES: valid.
     pub fn kind(&self) -> EntryKind {
-        self.cursor.kind()
+        let hidden_from =
+            self.deleted.as_ref().and_then(|deleted| deleted.next_over(self.cursor.key(), self.cursor.sequence()));
+        if hidden_from.is_some_and(|sequence| sequence <= self.moment) { EntryKind::Delete } else { self.cursor.kind() }
+    }
+
+    /// Whether the MemTable deletes a range that has a key, which hides it in whatever is older.
+    pub fn hides(&self, key: &[u8]) -> bool {
+        self.deleted.as_ref().is_some_and(|deleted| deleted.hide(key, self.moment))
+    }
+
+    /// Whether the MemTable deletes ranges.
+    pub fn has_deleted_ranges(&self) -> bool {
+        self.deleted.is_some()
     }
 
     /// The current entry's value. REQUIRES: valid.

@@ -149,7 +149,8 @@ impl RecoveredLog {
         let options = MemTableOptions { expected_prefix, ..self.options.memtable(self.arenas.are_in_pool()) };
         let recovered: Vec<&Log<_>> = self.memtables.iter().map(|immutable| &**immutable.memtable).collect();
         let copied_bytes: u64 = recovered.iter().map(|log| log.copied_bytes(options.links.form())).sum();
-        let is_copied = copied_bytes <= self.options.memtable_bytes / COPY_UP_TO_PART;
+        let is_copied = copied_bytes <= self.options.memtable_bytes / COPY_UP_TO_PART
+            && !recovered.iter().any(|log| log.begins_within_a_record());
         let copied = if is_copied { &recovered[..] } else { &[] };
         let active = MemTable::copied_from(arena, generation, state.uuid, &options, copied)?;
         // Its header, and what was copied.

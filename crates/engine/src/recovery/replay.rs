@@ -9,8 +9,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Arena};
-use slmdb_structures::EntryKind;
-use slmdb_structures::log::{self, ExpectedSequence, Log, Stop};
+use slmdb_structures::log::{self, ExpectedSequence, Log, PayloadKind, Stop};
 use slmdb_structures::memtable::{ReadArena, Replayed, read};
 use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
 
@@ -66,7 +65,7 @@ pub fn replay_log(options: &Options, state: &StoreState, arenas: &Arenas) -> Res
         }
         if let Some(last_sequence) = reading.last_sequence.filter(|&last| last > log.last_sequence) {
             log.last_sequence = last_sequence;
-            log.memtables.push(Immutable { memtable, last_sequence, totals, space: None });
+            log.memtables.push(Immutable::recovered(memtable, totals, last_sequence));
         }
     }
     match state.closed_at_sequence {
@@ -133,12 +132,19 @@ fn build_side_by_side(
     Ok(built.into_iter().map(|(_, built)| built).collect())
 }
 
-/// The totals of a recovered log's entries.
+/// What the flush of a recovered log's entries takes at worst.
 fn totals_of(log: &Log<AnyMedium>) -> Totals {
     let mut totals = Totals::default();
+    let mut since_range = Totals::default();
     for entry in log.logged_entries() {
-        let is_put = entry.kind == Some(EntryKind::Put);
-        totals.add(entry.key.len(), is_put.then_some(entry.value.len()));
+        if entry.kind == PayloadKind::DeleteRange {
+            totals.add(0, None);
+            totals = totals.plus(&std::mem::take(&mut since_range).as_deletes());
+            continue;
+        }
+        let value_bytes = (entry.kind == PayloadKind::Put).then_some(entry.value.len());
+        totals.add(entry.key.len(), value_bytes);
+        since_range.add(entry.key.len(), value_bytes);
     }
     totals
 }

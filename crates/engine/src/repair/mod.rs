@@ -96,6 +96,8 @@ pub struct Repair {
     /// Table files that the store gives up, and the numbers of the files that have what could be read of them.
     given_up: Vec<(u32, FileRecord)>,
     replacements: Vec<u32>,
+    /// Flushes had come in between the parts of the oldest MemTable.
+    is_between_parts: bool,
     /// The names of damaged files, old and new.
     aside: Vec<(PathBuf, PathBuf)>,
     /// The pool that the MANIFEST names, if it belongs to the store that this one is a copy of. It is read, and nothing else.
@@ -155,6 +157,7 @@ impl Repair {
             form: engine.table_form,
             given_up: Vec::new(),
             replacements: Vec::new(),
+            is_between_parts: false,
             aside: Vec::new(),
             others_pool,
             _locks: locks,
@@ -169,6 +172,11 @@ impl Repair {
     /// Whether the store gives up any table files, so that deletes may be lost with them.
     pub fn has_given_up_tables(&self) -> bool {
         !self.given_up.is_empty()
+    }
+
+    /// All versions with numbers up to this one are in table files; see [`complete_through`](crate::write::write_path::WritePath::complete_through).
+    pub fn complete_through(&self) -> u64 {
+        self.state.flushed_through - u64::from(self.is_between_parts)
     }
 
     /// Step 5: the store becomes what [`Repair::state`] says.

@@ -108,6 +108,8 @@ pub struct StoreCursor<C: TierCursor> {
     store: Arc<Parts>,
     moment: u64,
     memtables: Vec<MemTableSource>,
+    /// So many MemTables delete ranges, from the newest one on.
+    deleting: usize,
     tier: C,
     direction: Direction,
     /// Where the current value is. `None`: the cursor is on no entry.
@@ -118,7 +120,8 @@ pub struct StoreCursor<C: TierCursor> {
     next_key: Vec<u8>,
     /// The tier stands on that key.
     is_tier_on_key: bool,
-    /// No MemTable has an entry left in this direction. Never with a comparator, whose keys are watched one by one.
+    /// No MemTable has an entry left in this direction, and none deletes ranges. Never with a comparator, whose keys are watched one
+    /// by one.
     is_tier_alone: bool,
     /// The sources have not been moved to a place since `key` was found.
     is_walking: bool,
@@ -129,9 +132,11 @@ pub struct StoreCursor<C: TierCursor> {
 impl<C: TierCursor> StoreCursor<C> {
     /// A cursor on no entry, at a moment that is registered for it.
     pub fn new(store: Arc<Parts>, tier: C, moment: u64, view: &MemTableView) -> StoreCursor<C> {
+        let memtables: Vec<_> = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         StoreCursor {
             moment,
-            memtables: view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect(),
+            deleting: memtables.iter().rposition(MemTableSource::has_deleted_ranges).map_or(0, |last| last + 1),
+            memtables,
             tier,
             direction: Direction::Forward,
             at: None,
@@ -179,7 +184,7 @@ impl<C: TierCursor> StoreCursor<C> {
         let mut deletes = PassedDeletes::new(self.moment, is_forward);
         while let Some(nearest) = self.nearest() {
             self.take_key(nearest)?;
-            if nearest.kind == EntryKind::Put {
+            if nearest.kind == EntryKind::Put && !self.is_in_deleted_range(nearest.at) {
                 self.at = Some(nearest.at);
                 break;
             }
@@ -194,6 +199,16 @@ impl<C: TierCursor> StoreCursor<C> {
         Ok(())
     }
 
+    /// Whether a MemTable that is newer than this source deletes a range with the current key.
+    #[inline]
+    fn is_in_deleted_range(&self, at: At) -> bool {
+        let newer = match at {
+            At::MemTable(number) => number.min(self.deleting),
+            At::Tier => self.deleting,
+        };
+        self.memtables[..newer].iter().any(|memtable| memtable.hides(&self.key))
+    }
+
     /// The next key among all sources, and which has its newest version.
     #[inline]
     fn nearest(&mut self) -> Option<Nearest> {
@@ -202,7 +217,7 @@ impl<C: TierCursor> StoreCursor<C> {
             (key, Nearest { at: At::Tier, kind, sequence, is_in_tier: true })
         });
         let order = &self.store.context.options.comparator;
-        self.is_tier_alone = order.is_bytewise();
+        self.is_tier_alone = order.is_bytewise() && self.deleting == 0;
         for (number, memtable) in self.memtables.iter().enumerate().filter(|(_, memtable)| memtable.valid()) {
             self.is_tier_alone = false;
             let (at, kind, sequence) = (At::MemTable(number), memtable.kind(), memtable.sequence());

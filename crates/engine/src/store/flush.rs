@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
 
+use super::cursor::TierCursor;
 use super::parts::Parts;
 use crate::Event;
 use crate::background::crew::Next;
@@ -22,12 +23,22 @@ pub struct FlushedFile {
 
 impl Parts {
     /// A step of the flushes: takes the oldest Immutable MemTable (INV-6), if there is one. Flushes end when the store closes or has
-    /// failed, or `flush` says false. Everything that they do not come to stays in the arenas for the next opening.
-    /// LOCKS: memtables; those of `flush`
-    pub fn flush_next(&self, flush: impl Fn(Immutable) -> Result<bool>) -> Next {
-        let flushed = match self.writes.next_immutable() {
-            Ok(immutable) => flush(immutable),
+    /// failed, or `flush` says false. Everything that they do not come to stays in the arenas for the next opening. `cursor`: one of the tier at a
+    /// moment, for [what deleted ranges come to](crate::flush::range_deletes).
+    /// LOCKS: memtables; those of [`Parts::next_part`]; those of `flush`
+    pub fn flush_next<C: TierCursor>(
+        &self,
+        cursor: impl Fn(u64) -> C,
+        flush: impl Fn(Immutable) -> Result<bool>,
+    ) -> Next {
+        let immutable = match self.writes.next_immutable() {
+            Ok(immutable) => immutable,
             Err(next) => return next,
+        };
+        let flushed = match self.next_part(immutable, cursor) {
+            Ok(Some(next)) => flush(next),
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
         };
         match flushed {
             Ok(true) => return Next::Go,
@@ -44,7 +55,7 @@ impl Parts {
         self.share_memory();
         self.context.notify(|| Event::FlushBegan {
             generation: immutable.memtable.generation(),
-            entries: immutable.memtable.entries(),
+            entries: immutable.entries(),
             memtable_bytes: immutable.memtable.used_bytes(),
         });
         self.context.env.monotonic_ns()
@@ -58,7 +69,7 @@ impl Parts {
         immutable: &Immutable,
         write: impl Fn(u32) -> Result<T>,
     ) -> Result<Option<T>> {
-        if immutable.memtable.entries() == 0 {
+        if immutable.is_empty() {
             return Ok(None);
         }
         let number = self.catalog.numbers.begin()?;
@@ -69,11 +80,12 @@ impl Parts {
         written.map(Some)
     }
 
-    /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it. REQUIRES: its flush has
-    /// committed.
+    /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it. After a part of one, the MemTable
+    /// stays. REQUIRES: its flush has committed.
     /// LOCKS: catalog; memtables; those of [`Parts::memory`]; pool grant, memtables
     pub fn flush_ends(&self, flushed: Immutable, began_ns: u64, file: Option<FlushedFile>) -> Result<()> {
-        let Immutable { memtable, last_sequence, totals, space } = flushed;
+        let (is_part, was_in_parts) = (flushed.is_part(), flushed.flushed_through > 0);
+        let Immutable { memtable, last_sequence, totals, space, .. } = flushed;
         debug_assert!(
             self.catalog.lock().state().flushed_through >= last_sequence,
             "INV-9: the flush through {last_sequence} has not committed"
@@ -85,13 +97,18 @@ impl Parts {
             _ => {}
         }
         let (generation, bytes, list_bytes) = (memtable.generation(), memtable.used_bytes(), memtable.memory_bytes());
-        self.writes.take_from_view(&memtable);
-        // Before `release` counts the space as returned: writers that wait for it look again then.
-        self.writes.arenas.retire(memtable)?;
-        self.flush_freed(&totals, list_bytes);
-        self.space.release(generation, &totals)?;
+        if is_part {
+            self.space.change_grant(0, None)?;
+            self.writes.part_ended(last_sequence);
+        } else {
+            self.writes.take_from_view(&memtable);
+            // Before `release` counts the space as returned: writers that wait for it look again then.
+            self.writes.arenas.retire(memtable)?;
+            self.flush_freed(&totals, list_bytes);
+            self.space.release(generation, &totals)?;
+            self.writes.flush_ended(last_sequence, (!was_in_parts).then_some(bytes), began_ns);
+        }
         self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
-        self.writes.flush_ended(last_sequence, bytes, began_ns);
         let duration = self.context.since(began_ns);
         let (entries, bytes) = file.map_or((0, 0), |file| (file.entries, file.bytes));
         let file = file.map(|file| file.number);

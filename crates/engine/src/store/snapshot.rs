@@ -55,7 +55,7 @@ impl<T: Tier> Drop for StoreSnapshot<T> {
 impl Parts {
     /// Registers a reader of the present moment.
     /// LOCKS: snapshots
-    pub(super) fn register(&self, kind: SnapshotKind) -> u64 {
+    pub(crate) fn register(&self, kind: SnapshotKind) -> u64 {
         self.state.moments().register(kind, &|| self.writes.publication.published())
     }
 

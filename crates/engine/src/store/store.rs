@@ -113,7 +113,8 @@ impl<T: Tier> Engine for Store<T> {
         let Shared { parts, tier } = &*self.shared;
         let Parts { context, catalog, obsolete, .. } = &**parts;
         let copy = StoreCopy { kind: &self.kind, context, catalog, obsolete };
-        copy.make(directory, || parts.writes.flush(), || tier.hold_files())
+        let is_complete = |through| parts.writes.complete_through(through) == through;
+        copy.make(directory, || parts.writes.flush(), is_complete, || tier.hold_files())
     }
 
     fn stats(&self) -> Stats {

@@ -115,14 +115,15 @@ struct MapTier {
 impl MapTier {
     fn flush(store: &Parts, state: &MapState, immutable: Immutable) -> Result<bool> {
         let began_ns = store.flush_begins(&immutable);
-        for entry in immutable.memtable.newest_entries() {
+        immutable.newest_entries(|entry| {
             match entry.kind {
                 EntryKind::Put => drop(state.map.lock().insert(entry.key.to_vec(), entry.value.to_vec())),
                 EntryKind::Delete => drop(state.map.lock().remove(entry.key)),
             }
-        }
+            Ok(())
+        })?;
         store.catalog.commit(|_| Edit {
-            arenas_removed: vec![immutable.memtable.generation()],
+            arenas_removed: immutable.arenas_removed(),
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         })?;
@@ -141,7 +142,8 @@ impl Tier for MapTier {
     fn work(&self) -> Vec<Task> {
         let mut all = self.store.compaction_work(&Arc::new(Bell::default()), |_| Next::End);
         let (store, state, bell) = (self.store.clone(), self.state.clone(), &self.store.writes.bell);
-        let step = move || store.flush_next(|immutable| MapTier::flush(&store, &state, immutable));
+        let step =
+            move || store.flush_next(|_| MapCursor::new(&state), |immutable| MapTier::flush(&store, &state, immutable));
         all.push(task(&self.store.context, bell, step));
         all
     }
@@ -156,7 +158,7 @@ impl Tier for MapTier {
     }
 
     fn cursor(&self, _: u64) -> MapCursor {
-        MapCursor { map: self.state.map.lock().clone(), at: None, direction: Direction::Forward }
+        MapCursor::new(&self.state)
     }
 
     fn approximate(&self, _: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
@@ -183,6 +185,12 @@ struct MapCursor {
     map: BTreeMap<Vec<u8>, Vec<u8>>,
     at: Option<Vec<u8>>,
     direction: Direction,
+}
+
+impl MapCursor {
+    fn new(state: &MapState) -> MapCursor {
+        MapCursor { map: state.map.lock().clone(), at: None, direction: Direction::Forward }
+    }
 }
 
 impl TierCursor for MapCursor {

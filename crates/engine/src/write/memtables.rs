@@ -9,6 +9,7 @@ use slmdb_pmem::AnyMedium;
 use slmdb_structures::memtable::MemTable;
 
 use crate::batch::Totals;
+use crate::flush::range_deletes::{Deletes, Progress};
 use crate::space::allowance::{Request, Taken};
 use crate::space::reserved_file::ReservedFile;
 use crate::space::space_errors::SpaceErrors;
@@ -34,6 +35,8 @@ pub struct MemTables {
     pub longest_key_bytes: u32,
     /// Immutable MemTables that the file thread has not taken yet, oldest first.
     pub queue: VecDeque<Immutable>,
+    /// A part of the first in the queue is being flushed.
+    pub is_part_under_way: bool,
     /// Number of Immutable MemTables that are not retired yet.
     pub immutables: usize,
     /// What a full disk or pool has refused. Writers that wait for that give up.
@@ -83,6 +86,9 @@ pub struct Wanted {
     pub is_waited_for: bool,
 }
 
+/// A MemTable deletes no more ranges than this, but for those of one batch.
+const RANGE_DELETES_MAX: u64 = 1024;
+
 /// A MemTable that takes writes, or will, and the space for its flush.
 pub struct Filling {
     /// The MemTable itself.
@@ -91,6 +97,10 @@ pub struct Filling {
     pub totals: Totals,
     /// What may be admitted to it: space for the flush of so much is set aside.
     pub allowance: Totals,
+    /// The part of `totals` since the last delete of a range.
+    since_range: Totals,
+    /// How many ranges it deletes, those too that are not in the MemTable yet.
+    range_deletes: u64,
     /// With more than this in it, the next MemTable is made.
     half: Totals,
     /// Disk space set aside for its table file.
@@ -105,9 +115,11 @@ impl Filling {
     /// A MemTable to which `totals` have been admitted, and which may take no more yet, with this disk space.
     pub fn new(memtable: MemTable<AnyMedium>, totals: Totals, space: Option<Arc<ReservedFile>>) -> Filling {
         Filling {
+            range_deletes: memtable.range_deletes(),
             memtable: Arc::new(memtable),
             totals,
             allowance: totals,
+            since_range: totals,
             half: totals,
             space,
             is_granted: false,
@@ -117,8 +129,31 @@ impl Filling {
 
     /// Whether a batch may be admitted, if its arena has a place for it: its flush has space (INV-30).
     pub fn admits(&self, batch: &WriteBatch) -> bool {
-        let totals = batch.totals();
-        self.allowance.covers(&self.totals.plus(totals)) && (!self.is_for_deletes || totals.are_deletes())
+        let has_room = match batch.range_deletes() {
+            0 => self.allowance.covers(&self.totals.plus(batch.totals())),
+            more => {
+                let ranges = self.range_deletes;
+                self.allowance.covers(&self.with(batch)) && (ranges == 0 || ranges + more <= RANGE_DELETES_MAX)
+            }
+        };
+        has_room && (!self.is_for_deletes || batch.totals().are_deletes())
+    }
+
+    /// Admits a batch.
+    pub fn admit(&mut self, batch: &WriteBatch) {
+        self.totals = self.with(batch);
+        self.range_deletes += batch.range_deletes();
+        self.since_range = match batch.range_deletes() {
+            0 => self.since_range.plus(batch.totals()),
+            _ => *batch.since_range(),
+        };
+    }
+
+    /// The totals with those of a batch. If it deletes ranges, a snapshot may see each entry that came since the last such delete, so
+    /// that the flush writes both the entry and its delete.
+    fn with(&self, batch: &WriteBatch) -> Totals {
+        let totals = self.totals.plus(batch.totals());
+        if batch.range_deletes() == 0 { totals } else { totals.plus(&self.since_range.as_deletes()) }
     }
 
     /// Whether it does for a request. REQUIRES: it is empty.
@@ -153,23 +188,67 @@ impl Filling {
     }
 }
 
-/// A MemTable that takes no more writes.
+/// A MemTable that takes no more writes, or a [part](crate::flush::range_deletes) of one.
 pub struct Immutable {
     /// The MemTable itself.
     pub memtable: Arc<MemTable<AnyMedium>>,
-    /// The last sequence number handed out for it.
+    /// How many ranges it deletes.
+    pub range_deletes: u64,
+    /// Its entries up to here are in table files.
+    pub flushed_through: u64,
+    /// The last sequence number handed out for it, or that its part is flushed through.
     pub last_sequence: u64,
-    /// What has been admitted to it.
+    /// What has been admitted to it, and `deletes`.
     pub totals: Totals,
     /// Disk space set aside for its table file.
     pub space: Option<Arc<ReservedFile>>,
+    /// The deletes that its ranges come to below it.
+    pub deletes: Deletes,
+    /// How far its ranges have come to that.
+    pub progress: Progress,
 }
 
 impl Immutable {
     /// A MemTable that was filled up to `last_sequence`.
     pub fn new(full: Filling, last_sequence: u64) -> Immutable {
-        let Filling { memtable, totals, space, .. } = full;
-        Immutable { memtable, last_sequence, totals, space }
+        let Filling { memtable, totals, space, range_deletes, .. } = full;
+        Immutable { space, range_deletes, ..Immutable::recovered(memtable, totals, last_sequence) }
+    }
+
+    /// One that a recovery has found, without disk space.
+    pub fn recovered(memtable: Arc<MemTable<AnyMedium>>, totals: Totals, last_sequence: u64) -> Immutable {
+        Immutable {
+            range_deletes: memtable.range_deletes(),
+            memtable,
+            flushed_through: 0,
+            last_sequence,
+            totals,
+            space: None,
+            deletes: Deletes::default(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Whether this is not all that is left of the MemTable, which stays when it is flushed.
+    pub fn is_part(&self) -> bool {
+        self.progress.is_part
+    }
+
+    /// The generation of its arena; 0 for a part, which has none of its own.
+    pub fn generation(&self) -> u64 {
+        if self.is_part() { 0 } else { self.memtable.generation() }
+    }
+
+    /// The arenas that nothing needs any more once it is flushed.
+    pub fn arenas_removed(&self) -> Vec<u64> {
+        if self.is_part() { Vec::new() } else { vec![self.memtable.generation()] }
+    }
+
+    /// The first sequence number in it.
+    pub fn first_sequence(&self) -> u64 {
+        let first =
+            self.memtable.first_sequence().map_or(self.last_sequence, |first| first.max(self.flushed_through + 1));
+        first.min(self.last_sequence)
     }
 }
 
@@ -177,4 +256,60 @@ impl Immutable {
 pub struct MemTableView {
     /// Newest first.
     pub memtables: Vec<Arc<MemTable<AnyMedium>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use slmdb_pmem::{Arena, Dram};
+    use slmdb_structures::memtable::MemTableOptions;
+
+    use super::*;
+
+    fn filling() -> Filling {
+        let arena = Arena::from_bytes(AnyMedium::Dram(Dram), Path::new("arena"), vec![0; 1 << 16]);
+        let mut filling =
+            Filling::new(MemTable::create(arena, 1, [1; 16], &MemTableOptions::default()), Totals::default(), None);
+        filling.allow(&Totals {
+            entries: 100,
+            key_bytes: 1000,
+            value_bytes: 1000,
+            longest_key_bytes: 64,
+            ..Totals::default()
+        });
+        filling
+    }
+
+    /// Its place is reserved, and its writer has not come to filling it. The flush looked up the keys of such a range while some of
+    /// them were on their way into the index: they stayed.
+    #[test]
+    fn a_range_counts_before_its_place_is_filled() {
+        let mut filling = filling();
+        let mut batch = WriteBatch::new();
+        batch.delete_range("a".."z").unwrap();
+        assert!(filling.admits(&batch));
+        filling.admit(&batch);
+        assert_eq!(filling.memtable.range_deletes(), 0);
+        assert_eq!(Immutable::new(filling, 2).range_deletes, 1);
+    }
+
+    /// A snapshot may see an entry and the range behind it, so the flush may write both.
+    #[test]
+    fn entries_before_a_range_take_space_twice() {
+        let mut filling = filling();
+        let mut puts = WriteBatch::new();
+        (0..40).for_each(|number| puts.put(format!("key {number}"), "value").unwrap());
+        filling.admit(&puts);
+        let mut range = WriteBatch::new();
+        range.delete_range::<&str>(..).unwrap();
+        assert!(filling.admits(&range));
+        filling.admit(&range);
+        assert_eq!((filling.totals.entries, filling.totals.puts), (81, 40));
+        filling.admit(&range);
+        assert_eq!(filling.totals.entries, 82, "nothing came in between");
+        puts.delete_range::<&str>(..).unwrap();
+        assert_eq!(puts.totals().entries, 81);
+        assert!(!filling.admits(&puts), "more than is set aside for");
+    }
 }

@@ -155,6 +155,7 @@ impl WritePath {
             last_taken: taken.unwrap_or_default(),
             longest_key_bytes: longest_key_bytes.unwrap_or(0),
             immutables: recovered.len(),
+            is_part_under_way: false,
             queue: if options.read_only { VecDeque::new() } else { recovered.into() },
             space_errors: SpaceErrors::default(),
             space_returned: 0,
@@ -211,6 +212,16 @@ impl WritePath {
             if self.context.has_failed() {
                 return Err(Next::End);
             }
+            // What its ranges come to, only the table files tell.
+            let is_oldest = !memtables.is_part_under_way && memtables.immutables == memtables.queue.len();
+            match memtables.queue.front() {
+                // What is left of it, the next opening finds.
+                Some(next) if memtables.closing && next.flushed_through > 0 => return Err(Next::End),
+                Some(next) if next.range_deletes > 0 && !is_oldest => {
+                    return Err(if memtables.closing { Next::End } else { Next::Wait(None) });
+                }
+                _ => {}
+            }
             match memtables.queue.pop_front() {
                 Some(immutable) => immutable,
                 None if memtables.closing => return Err(Next::End),
@@ -219,6 +230,36 @@ impl WritePath {
         };
         self.publication.wait_for(immutable.last_sequence);
         Ok(immutable)
+    }
+
+    /// All versions with numbers up to this one are in the tier, given how far it says that flushes came. They may have come in between
+    /// the [parts](crate::flush::range_deletes) of a MemTable: then more deletes come with the last number.
+    pub fn complete_through(&self, flushed_through: u64) -> u64 {
+        let is_between = |memtable: &Arc<MemTable<AnyMedium>>| {
+            memtable.deleted_ranges().is_some_and(|ranges| ranges.has_number(flushed_through))
+        };
+        let is_between_parts = self.view.load().memtables.iter().any(is_between);
+        flushed_through - u64::from(is_between_parts)
+    }
+
+    /// Puts back what is left of a MemTable, of which a part is flushed now.
+    /// LOCKS: memtables
+    pub fn part_begins(&self, rest: Immutable) {
+        let mut memtables = self.memtables.lock();
+        memtables.is_part_under_way = true;
+        memtables.queue.push_front(rest);
+    }
+
+    /// Takes note that a part of a MemTable is flushed.
+    /// LOCKS: memtables
+    pub fn part_ended(&self, last_sequence: u64) {
+        let mut memtables = self.memtables.lock();
+        memtables.is_part_under_way = false;
+        memtables.space_returned += 1;
+        self.flushed_through.store(last_sequence, Ordering::Release);
+        self.group_sync.advance(last_sequence);
+        self.work_done.notify_all();
+        self.wake_work();
     }
 
     /// Takes a flushed MemTable from the readers' list (INV-9). What it has must be found elsewhere by now.
@@ -230,12 +271,15 @@ impl WritePath {
         self.view.store(Arc::new(MemTableView { memtables: rest }));
     }
 
-    /// Takes note of the end of a flush, which took `bytes` from a MemTable, and wakes the threads that wait for it.
+    /// Takes note of the end of a flush, which took `bytes` from a MemTable if it took all of it, and wakes the threads that wait for
+    /// it.
     /// LOCKS: memtables
-    pub fn flush_ended(&self, last_sequence: u64, bytes: u64, began_ns: u64) {
+    pub fn flush_ended(&self, last_sequence: u64, bytes: Option<u64>, began_ns: u64) {
         let now_ns = self.context.env.monotonic_ns();
         let mut memtables = self.memtables.lock();
-        self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(memtables.last_flush_end_ns)));
+        if let Some(bytes) = bytes {
+            self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(memtables.last_flush_end_ns)));
+        }
         memtables.last_flush_end_ns = now_ns;
         self.set_pace(&memtables);
         self.flushed_through.store(last_sequence, Ordering::Release);
@@ -303,7 +347,7 @@ impl WritePath {
                 && active.admits(batch)
                 && let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count())
             {
-                active.totals = active.totals.plus(batch.totals());
+                active.admit(batch);
                 break (active.memtable.clone(), reservation);
             }
             let stall = stall.get_or_insert_with(|| self.stall(&memtables));

@@ -22,6 +22,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::pace::LevelZeroPace;
+use crate::operations::range_query::LabCursor;
 use crate::state::LabState;
 
 /// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
@@ -45,8 +46,8 @@ struct RunFile {
 
 impl Flush {
     /// A step of the flushes.
-    pub(crate) fn step(&self) -> Next {
-        self.store.flush_next(|immutable| self.flush(immutable))
+    pub(crate) fn step(&self, cursor: impl Fn(u64) -> LabCursor) -> Next {
+        self.store.flush_next(cursor, |immutable| self.flush(immutable))
     }
 
     /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.
@@ -56,7 +57,7 @@ impl Flush {
             return Ok(false);
         }
         let began_ns = self.store.flush_begins(&immutable);
-        let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+        let (generation, entries) = (immutable.memtable.generation(), immutable.entries());
         let span = info_span!("flush_build", generation, entries, ms = Empty);
         let file = timed(&*self.store.context.env, span, || {
             self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
@@ -75,8 +76,8 @@ impl Flush {
 
     fn write(&self, immutable: &Immutable, number: u32) -> Result<RunFile> {
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
-        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.state.level_zero.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        let moments =
+            self.state.level_zero.snapshots.snapshots_within(immutable.first_sequence(), immutable.last_sequence);
         match write_table(&self.store.context, immutable, number, moments, Form::default()) {
             Ok((finished, older)) => {
                 let record = run_file_record(&finished.properties, finished.length_bytes);
@@ -97,7 +98,7 @@ impl Flush {
         let mut is_ahead = self.state.level_zero.indexing.lock();
         *is_ahead = true;
         let mut edit = Edit {
-            arenas_removed: vec![immutable.memtable.generation()],
+            arenas_removed: immutable.arenas_removed(),
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };

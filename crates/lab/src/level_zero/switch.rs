@@ -8,7 +8,7 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::Edit;
 
 use super::LevelZero;
-use super::state::LevelZeroState;
+use super::{run_files, state::LevelZeroState};
 
 impl LevelZero {
     /// Lets the trees change their roles, if the immutable one is empty and the mutable one is not. Returns whether they
@@ -24,7 +24,9 @@ impl LevelZero {
         })?;
         self.immutable().begin_again(epoch)?;
         catalog.commit(|state| {
-            let section = LevelZeroState { epoch, immutable_through: state.flushed_through, compacted_through: None };
+            let (immutable_through, run_files) = (state.flushed_through, run_files(state));
+            let last_immutable_file = run_files.last().map_or(0, |(number, _)| *number);
+            let section = LevelZeroState { epoch, immutable_through, last_immutable_file, compacted_through: None };
             Edit { engine_section: section.section(), ..Edit::default() }
         })?;
         self.keys_at_switch.store(self.mutable().counts().keys, Ordering::Relaxed);

@@ -128,12 +128,12 @@ impl Verifier<'_> {
         // What can't be read was told already.
         let (Some(found), true, Ok(eras)) = (found, is_whole, Eras::of(&state)) else { return };
         let mut rebuilt = Records::new();
-        for (number, highest_sequence) in level_zero::run_files(&state) {
-            if eras.tree(highest_sequence) != tree.number() {
+        for run_file in level_zero::run_files(&state) {
+            if eras.tree(run_file) != tree.number() {
                 continue;
             }
-            let entries = run_files.get(&number).into_iter().flatten();
-            for (key, version) in entries.filter(|(key, _)| eras.has(highest_sequence, key, tree.order())) {
+            let entries = run_files.get(&run_file.0).into_iter().flatten();
+            for (key, version) in entries.filter(|(key, _)| eras.has(run_file, key, tree.order())) {
                 let newest = rebuilt.entry(key.clone()).or_insert(*version);
                 *newest = if newest.sequence < version.sequence { *version } else { *newest };
             }

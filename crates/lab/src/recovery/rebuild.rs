@@ -29,12 +29,12 @@ pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState)
 pub(crate) fn fill(trees: &Trees, options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
     let eras = Eras::of(state)?;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
-    for (number, highest_sequence) in run_files(state) {
-        let tree = &trees[eras.tree(highest_sequence) as usize];
+    for run_file in run_files(state) {
+        let (number, tree) = (run_file.0, &trees[eras.tree(run_file) as usize]);
         let keys = tables.reader(number)?.key_section()?;
         let mut failure = None;
         let entries = keys.newest_entries().map_while(|entry| entry.map_err(|error| failure = Some(error)).ok());
-        let left = entries.filter(|entry| eras.has(highest_sequence, entry.key, &options.comparator));
+        let left = entries.filter(|entry| eras.has(run_file, entry.key, &options.comparator));
         tree.apply(left.map(|entry| Entry { key: entry.key, version: version(number, &entry) }), |_, _| ())?;
         if let Some(failure) = failure {
             return Err(failure);

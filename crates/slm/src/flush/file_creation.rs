@@ -33,6 +33,7 @@ use tracing::info_span;
 
 use crate::flush::finished::{Built, BuiltFile, Finished, ToIndex};
 use crate::index::key_index::Flush;
+use crate::operations::range_query::SlmCursor;
 use crate::state::SlmState;
 
 /// The file creation thread of the paper.
@@ -43,10 +44,10 @@ pub(crate) struct FileCreation {
 
 impl FileCreation {
     /// A step of the flushes: a table file.
-    pub(crate) fn step(&self, finished: &ToIndex) -> Next {
-        self.store.flush_next(|immutable| {
+    pub(crate) fn step(&self, finished: &ToIndex, cursor: impl Fn(u64) -> SlmCursor) -> Next {
+        self.store.flush_next(cursor, |immutable| {
             let began_ns = self.store.flush_begins(&immutable);
-            let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+            let (generation, entries) = (immutable.memtable.generation(), immutable.entries());
             let span = info_span!("flush_build", generation, entries, ms = Empty);
             let file = timed(&*self.store.context.env, span, || {
                 self.store.write_when_there_is_space(&immutable, |number| self.build(&immutable, number))
@@ -58,9 +59,8 @@ impl FileCreation {
     /// Writes the table file of a MemTable, and what the index needs of it. Both are durable on return. Until then nothing refers
     /// to them, and a failure leaves only what the next opening removes.
     fn build(&self, immutable: &Immutable, number: u32) -> Result<BuiltFile> {
-        let memtable = &*immutable.memtable;
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
-        let (generation, last_sequence) = (memtable.generation(), immutable.last_sequence);
+        let (generation, last_sequence) = (immutable.generation(), immutable.last_sequence);
         let index = &self.state.index.keys;
         let mut job = index.begin_flush(Flush { generation, file: number, last_sequence })?;
         let built = self.build_file(immutable, number).and_then(|(finished, older)| {
@@ -86,8 +86,7 @@ impl FileCreation {
     }
 
     fn build_file(&self, immutable: &Immutable, number: u32) -> Result<(FinishedTable, OlderVersions)> {
-        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.state.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        let moments = self.state.index.snapshots.snapshots_within(immutable.first_sequence(), immutable.last_sequence);
         write_table(&self.store.context, immutable, number, moments, Form::default())
     }
 }

@@ -57,7 +57,7 @@ impl IndexInsertion {
         let flushed_through = self.store.writes.flushed_through.load(Ordering::Acquire);
         debug_assert!(immutable.last_sequence >= flushed_through, "INV-6: flushed through {flushed_through} already");
         let mut edit = Edit {
-            arenas_removed: vec![immutable.memtable.generation()],
+            arenas_removed: immutable.arenas_removed(),
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };

@@ -130,7 +130,7 @@ impl IndexCheckpointer {
                 index: &*self.state.index.keys,
                 pool_path: self.state.index.pool.path(),
                 number: section.checkpoints.last().map_or(1, |last| last.number.saturating_add(1)),
-                through: state.flushed_through,
+                through: self.store.writes.complete_through(state.flushed_through),
                 files: state.files.keys().copied().collect(),
             }
         };

@@ -39,7 +39,11 @@ impl IndexCheckpointer {
             return Ok(false);
         }
         let droppable_through = self.state.checkpoints.deletes_droppable_through();
-        let found = needless_deletes(self.store.catalog.lock().state(), droppable_through)?;
+        let found = {
+            let catalog = self.store.catalog.lock();
+            let through = self.store.writes.complete_through(catalog.state().flushed_through);
+            needless_deletes(catalog.state(), through, droppable_through)?
+        };
         let Some(Needless { through, kept, stale }) = found else { return Ok(false) };
         if !stale.is_empty() {
             if !checkpoints_may_go {
@@ -75,12 +79,12 @@ struct Needless {
 }
 
 /// Whether deletes hide nothing any more, and some of them may not be dropped yet: those above `droppable_through`.
-fn needless_deletes(state: &StoreState, droppable_through: u64) -> Result<Option<Needless>> {
+fn needless_deletes(state: &StoreState, through: u64, droppable_through: u64) -> Result<Option<Needless>> {
     let is_new = state.files.values().any(|file| file.deletes > 0 && file.highest_sequence > droppable_through);
-    if !is_new || state.files.values().any(has_superseded_puts) {
+    if !is_new || through <= droppable_through || state.files.values().any(has_superseded_puts) {
         return Ok(None);
     }
-    let (through, section) = (state.flushed_through, Section::of(state)?);
+    let section = Section::of(state)?;
     let (kept, stale): (Vec<_>, Vec<_>) =
         section.checkpoints.iter().partition(|checkpoint| checkpoint.through >= through);
     let is_safe = section.deletes_dropped_through == 0 || !kept.is_empty();
@@ -137,7 +141,7 @@ mod tests {
     fn found(state: &StoreState, droppable_through: u64) -> Option<(u64, Vec<u64>, Vec<u64>)> {
         let throughs =
             |checkpoints: &[CheckpointRecord]| checkpoints.iter().map(|checkpoint| checkpoint.through).collect();
-        let needless = needless_deletes(state, droppable_through).unwrap()?;
+        let needless = needless_deletes(state, state.flushed_through, droppable_through).unwrap()?;
         Some((needless.through, throughs(&needless.kept), throughs(&needless.stale)))
     }
 

@@ -69,7 +69,8 @@ fn finish_jobs(state: &mut StoreState, index: &OpenIndex, tables: &Tables) -> Re
                 let edit = Edit {
                     files_added: vec![(file, record)],
                     live_changes: live_changes.into_iter().collect(),
-                    arenas_removed: vec![generation],
+                    // A part of a MemTable leaves the arena.
+                    arenas_removed: (generation > 0).then_some(generation).into_iter().collect(),
                     flushed_through: Some(last_sequence),
                     ..Edit::default()
                 };

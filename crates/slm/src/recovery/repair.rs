@@ -93,7 +93,7 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
     if !repair.report.losses.is_empty() || repair.has_given_up_tables() {
         // Older versions of lost keys, and of keys whose deletes are lost, may lie in files. From now on no rebuild may
         // take them for the newest.
-        section.deletes_dropped_through = repair.state.flushed_through;
+        section.deletes_dropped_through = repair.complete_through();
     }
     // What is lost must stay lost in every later rebuild, and no other checkpoint says so.
     let last = section.checkpoints.iter().chain(&checkpoints).map(|checkpoint| checkpoint.number).max();
@@ -104,7 +104,7 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
         index: &*fast.keys,
         pool_path: fast.pool.path(),
         number: last.unwrap_or(0).saturating_add(1),
-        through: repair.state.flushed_through,
+        through: repair.complete_through(),
         files: repair.state.files.keys().copied().collect(),
     };
     let checkpoint = new.write(&|| false)?;

@@ -304,6 +304,12 @@ impl<M: Medium> Log<M> {
     pub fn logged_entries(&self) -> impl Iterator<Item = PayloadEntry<'_>> {
         self.records().flat_map(|(_, payload)| record::entries(payload))
     }
+
+    /// Whether its first entry that counts is within a record, because those before it are in table files.
+    pub fn begins_within_a_record(&self) -> bool {
+        let first = self.records().next().map(|(header, _)| header.first_sequence);
+        first.zip(self.first_sequence()).is_some_and(|(of_record, first)| of_record < first)
+    }
 }
 
 impl<M: Medium> fmt::Debug for Log<M> {

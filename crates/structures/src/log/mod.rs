@@ -12,7 +12,7 @@
 //! that counts to whoever makes an index of them (the MemTable is one). [`Log::copied_from`] moves small
 //! logs into a new arena.
 //!
-//! To read: `record` (the bytes), `arena_header`, `record_form`; `log` (writing), `verify`; then `log_bytes`, `replay` and
+//! To read: `record` (the bytes), `range_delete`, `arena_header`, `record_form`; `log` (writing), `verify`; then `log_bytes`, `replay` and
 //! `copy` (coming back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
@@ -20,6 +20,7 @@ mod copy;
 #[allow(clippy::module_inception)]
 mod log;
 mod log_bytes;
+mod range_delete;
 mod record;
 mod record_form;
 mod replay;
@@ -28,9 +29,10 @@ mod verify;
 pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, arena_bytes_in_header};
 pub use log::{Log, Reservation, Written};
 pub(crate) use log_bytes::LogBytes;
+pub use range_delete::KeyBounds;
 pub use record::{
     ENTRY_HEADER_BYTES, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Payload, PayloadEntries,
-    PayloadEntry, RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES,
+    PayloadEntry, PayloadKind, RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES,
 };
 pub(crate) use record::{RecordHeader, entry_kind, entry_lengths, slot_of};
 pub(crate) use record_form::{FRONT_SLOT, Slot};

@@ -26,11 +26,14 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 1 | kind: 1 put, 2 delete, 3 void (anything else is no entry) |
+//! | 0 | 1 | kind: 1 put, 2 delete, 3 void, 4 delete of a range (anything else is no entry) |
 //! | 1 | 2 | key length, K |
 //! | 3 | 4 | value length, V (0 for a delete) |
 //! | 7 | K | key |
 //! | 7 + K | V | value |
+//!
+//! The [delete of a range](super::range_delete) has its lower bound as the key, and as the value how both bounds are meant, and the
+//! upper one. A void entry without key and value comes before it, whose sequence number the deletes get that a flush makes of it.
 //!
 //! A **void** entry fills the place of a conditional write that came to nothing: that place was reserved before it could be
 //! decided, so what fills it is exactly as long as the put would have been. It has a sequence number, and nobody ever
@@ -41,6 +44,7 @@ use std::fmt;
 use slmdb_env::{Error, Result};
 
 use super::arena_header::ARENA_HEADER_BYTES;
+use super::range_delete::{KeyBounds, decode_bounds, encode_bounds};
 use super::record_form::{RecordForm, SLOT_BYTES};
 use crate::EntryKind;
 
@@ -84,21 +88,54 @@ const _: () = {
     // The largest record that can be asked for still has a length.
     assert!(RecordForm::WithSlots.space_for(MAXIMUM_BATCH_BYTES, u32::MAX) < 1 << 40);
     assert!(MAXIMUM_VALUE_BYTES as u64 <= MAXIMUM_BATCH_BYTES && MAXIMUM_BATCH_BYTES <= u32::MAX as u64);
-    assert!(EntryKind::Put as u8 == 1 && EntryKind::Delete as u8 == 2);
-    assert!(VOID > EntryKind::Delete as u8);
+    assert!(EntryKind::Put as u8 == PayloadKind::Put as u8 && EntryKind::Delete as u8 == PayloadKind::Delete as u8);
 };
 
-/// The kind of an entry that nobody sees.
-const VOID: u8 = 3;
+/// The kind of an entry of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PayloadKind {
+    /// The key gets a value.
+    Put = 1,
+    /// The key loses its value.
+    Delete = 2,
+    /// Takes a sequence number and nothing else: nobody sees it.
+    Void = 3,
+    /// All keys in a range lose their values.
+    DeleteRange = 4,
+}
+
+impl PayloadKind {
+    #[inline]
+    fn of_byte(byte: u8) -> Option<PayloadKind> {
+        match byte {
+            1 => Some(PayloadKind::Put),
+            2 => Some(PayloadKind::Delete),
+            3 => Some(PayloadKind::Void),
+            4 => Some(PayloadKind::DeleteRange),
+            _ => None,
+        }
+    }
+
+    /// The kind of the version that its key gets. `None`: no key gets one.
+    #[inline]
+    pub fn of_key(self) -> Option<EntryKind> {
+        match self {
+            PayloadKind::Put => Some(EntryKind::Put),
+            PayloadKind::Delete => Some(EntryKind::Delete),
+            PayloadKind::Void | PayloadKind::DeleteRange => None,
+        }
+    }
+}
 
 /// One entry of a [`Payload`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadEntry<'a> {
-    /// Put or delete; `None` for a void entry, which takes a sequence number and nothing else.
-    pub kind: Option<EntryKind>,
-    /// The whole key.
+    /// What it does.
+    pub kind: PayloadKind,
+    /// The whole key; the lower bound of a range.
     pub key: &'a [u8],
-    /// The value; empty for a delete.
+    /// The value; empty for a delete; the bounds of a range.
     pub value: &'a [u8],
 }
 
@@ -136,20 +173,33 @@ impl Payload {
     /// Appends a put. [`Error::Invalid`] when the key, the value or the whole batch would exceed its limit; nothing is
     /// appended then.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.append(EntryKind::Put, key, value)
+        self.append(PayloadKind::Put, key, value)
     }
 
     /// Appends a delete. [`Error::Invalid`] as for [`put`](Payload::put).
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.append(EntryKind::Delete, key, &[])
+        self.append(PayloadKind::Delete, key, &[])
     }
 
-    fn append(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Appends the delete of a range, with the void entry before it. [`Error::Invalid`] as for [`put`](Payload::put).
+    pub fn delete_range(&mut self, range: KeyBounds<'_>) -> Result<()> {
+        let (from, value) = encode_bounds(range);
+        if value.len() > 1 + MAXIMUM_KEY_BYTES {
+            return Err(key_too_long(value.len() - 1));
+        }
+        let (bytes, count, crc) = (self.bytes.len(), self.count, self.crc);
+        let appended = self.append(PayloadKind::Void, &[], &[]);
+        let appended = appended.and_then(|()| self.append(PayloadKind::DeleteRange, from, &value));
+        if appended.is_err() {
+            self.bytes.truncate(bytes);
+            (self.count, self.crc) = (count, crc);
+        }
+        appended
+    }
+
+    fn append(&mut self, kind: PayloadKind, key: &[u8], value: &[u8]) -> Result<()> {
         let Ok(key_length) = u16::try_from(key.len()) else {
-            return Err(Error::invalid(format!(
-                "a key of {} bytes is longer than the limit of {MAXIMUM_KEY_BYTES}",
-                key.len()
-            )));
+            return Err(key_too_long(key.len()));
         };
         if value.len() > MAXIMUM_VALUE_BYTES {
             return Err(Error::invalid(format!(
@@ -179,7 +229,7 @@ impl Payload {
         let mut start = 0;
         while start < self.bytes.len() {
             let (key_length, value_length) = entry_lengths(&self.bytes, start);
-            self.bytes[start] = VOID;
+            self.bytes[start] = PayloadKind::Void as u8;
             start += ENTRY_HEADER_BYTES + key_length + value_length;
         }
         self.crc = slmdb_checksum::crc32c(&self.bytes);
@@ -257,7 +307,13 @@ impl<'a> Iterator for PayloadEntries<'a> {
     }
 }
 
-impl PayloadEntry<'_> {
+impl<'a> PayloadEntry<'a> {
+    /// The range that it deletes.
+    #[inline]
+    pub fn deleted_range(&self) -> Option<KeyBounds<'a>> {
+        if self.kind == PayloadKind::DeleteRange { decode_bounds(self.key, self.value) } else { None }
+    }
+
     /// Bytes that it takes in a payload.
     #[inline]
     pub(super) fn encoded_bytes(&self) -> u64 {
@@ -271,6 +327,10 @@ pub(super) fn entries(payload: &[u8]) -> PayloadEntries<'_> {
     PayloadEntries { rest: payload }
 }
 
+fn key_too_long(length_bytes: usize) -> Error {
+    Error::invalid(format!("a key of {length_bytes} bytes is longer than the limit of {MAXIMUM_KEY_BYTES}"))
+}
+
 fn batch_too_long(length_bytes: usize) -> Error {
     Error::invalid(format!("a batch of {length_bytes} bytes is longer than the limit of {MAXIMUM_BATCH_BYTES}"))
 }
@@ -282,21 +342,19 @@ pub(super) fn split_entry(bytes: &[u8]) -> Result<(PayloadEntry<'_>, &[u8]), &'s
     let (kind, rest) = bytes.split_first().ok_or(CUT)?;
     let (key_length, rest) = rest.split_first_chunk().ok_or(CUT)?;
     let (value_length, rest) = rest.split_first_chunk().ok_or(CUT)?;
-    let kind = match kind {
-        1 => Some(EntryKind::Put),
-        2 => Some(EntryKind::Delete),
-        &VOID => None,
-        _ => return Err("unknown kind of entry"),
-    };
+    let kind = PayloadKind::of_byte(*kind).ok_or("unknown kind of entry")?;
     let value_length = u32::from_le_bytes(*value_length) as usize;
     if value_length > MAXIMUM_VALUE_BYTES {
         return Err("the value's length is beyond the limit");
     }
-    if kind == Some(EntryKind::Delete) && value_length != 0 {
+    if kind == PayloadKind::Delete && value_length != 0 {
         return Err("a delete with a value");
     }
     let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_length))).ok_or(CUT)?;
     let (value, rest) = rest.split_at_checked(value_length).ok_or(CUT)?;
+    if kind == PayloadKind::DeleteRange && decode_bounds(key, value).is_none() {
+        return Err("the delete of a range whose bounds mean nothing");
+    }
     Ok((PayloadEntry { kind, key, value }, rest))
 }
 
@@ -309,14 +367,10 @@ pub(crate) fn entry_lengths(bytes: &[u8], offset: usize) -> (usize, usize) {
     (usize::from(key_length), value_length as usize)
 }
 
-/// The kind of the entry that begins with this byte; `None` for a void one. REQUIRES: it was found whole before.
+/// The kind of version that the entry which begins with this byte gives its key, if any. REQUIRES: it was found whole before.
 #[inline]
 pub(crate) fn entry_kind(first: u8) -> Option<EntryKind> {
-    match first {
-        1 => Some(EntryKind::Put),
-        2 => Some(EntryKind::Delete),
-        _ => None,
-    }
+    PayloadKind::of_byte(first).and_then(PayloadKind::of_key)
 }
 
 /// What the header CRCs of an arena start from: this binds every record to one generation of one store's arena, and to

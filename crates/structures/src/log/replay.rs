@@ -25,7 +25,7 @@ use slmdb_pmem::{Arena, Medium};
 use super::arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, ArenaHeader, MAXIMUM_ARENA_BYTES};
 use super::log::Log;
 use super::log_bytes::LogBytes;
-use super::record::{PayloadEntry, RecordHeader, crc_seed, slot_of, split_entry};
+use super::record::{PayloadEntry, PayloadKind, RecordHeader, crc_seed, entries, slot_of, split_entry};
 use super::record_form::RecordForm;
 
 /// With which sequence number an arena's records must begin.
@@ -302,7 +302,7 @@ impl<M: Medium, T: FnMut(LoggedEntry<'_>)> Reader<'_, M, T> {
                 format!("a record begins with sequence number {first}, where {} must follow", must_be.unwrap_or(0));
             return Err(self.corruption(self.offset, what));
         }
-        if first < wanted && wanted <= last {
+        if first < wanted && wanted <= last && !self.deletes_range_at(header, wanted) {
             let what = format!("a record from {first} to {last} was flushed through {} only", wanted - 1);
             return Err(self.corruption(self.offset, what));
         }
@@ -313,9 +313,19 @@ impl<M: Medium, T: FnMut(LoggedEntry<'_>)> Reader<'_, M, T> {
         Ok(true)
     }
 
-    /// Takes the record's entries, or passes it over if they are in table files.
+    /// Whether the entry with this number deletes a range, or is the void one before it. Flushes may end there.
+    fn deletes_range_at(&self, header: &RecordHeader, sequence: u64) -> bool {
+        let payload = self.log.whole_record_at(self.offset).map_or(&[][..], |(_, payload)| payload);
+        let mut entries = entries(payload).skip((sequence - header.first_sequence) as usize);
+        let is_void = |entry: &PayloadEntry<'_>| entry.kind == PayloadKind::Void;
+        let entry = entries.next().and_then(|entry| if is_void(&entry) { entries.next() } else { Some(entry) });
+        entry.is_some_and(|entry| entry.kind == PayloadKind::DeleteRange)
+    }
+
+    /// Takes the record's entries, but for those that are in table files.
     fn take(&mut self, header: &RecordHeader, payload: &[u8]) -> Result<()> {
-        if header.last_sequence() < self.expected.wanted() {
+        let wanted = self.expected.wanted();
+        if header.last_sequence() < wanted {
             self.entries_skipped += u64::from(header.entry_count);
             return Ok(());
         }
@@ -327,14 +337,18 @@ impl<M: Medium, T: FnMut(LoggedEntry<'_>)> Reader<'_, M, T> {
             let (entry, following) = split_entry(rest).map_err(|fault| self.corruption(at, fault))?;
             let slot = (self.log.form == RecordForm::WithSlots).then(|| slot_of(record_offset, index));
             let sequence = header.first_sequence + index;
-            (self.take)(LoggedEntry { entry, sequence, offset: at as u64, slot });
+            if sequence >= wanted {
+                (self.take)(LoggedEntry { entry, sequence, offset: at as u64, slot });
+            } else {
+                self.entries_skipped += 1;
+            }
             rest = following;
         }
         if !rest.is_empty() {
             let at = payload_offset + (payload.len() - rest.len());
             return Err(self.corruption(at, format!("more in a record than its {} entries", header.entry_count)));
         }
-        self.first.get_or_insert((header.first_sequence, record_offset));
+        self.first.get_or_insert((header.first_sequence.max(wanted), record_offset));
         self.known_safe_sequence = self.known_safe_sequence.max(header.known_safe_sequence);
         self.expected = ExpectedSequence::Exactly(header.last_sequence() + 1);
         Ok(())

@@ -24,6 +24,7 @@ impl<M: Medium> MemTable<M> {
         let mut copy = MemTable::over(log, &options.order, &options.expected_prefix);
         let entries = gathered.sorted(&Sorter { bytes: copy.bytes().bytes, heads: copy.list().heads() });
         copy.build(&entries, &gathered);
+        copy.delete_ranges(std::mem::take(&mut gathered.deleted));
         if copy.form() == RecordForm::WithSlots {
             copy.persist_links(&entries, &gathered);
         }

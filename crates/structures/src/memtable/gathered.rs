@@ -1,12 +1,13 @@
 //! [`Gathered`]: the entries of a log, before a list is made of them.
 
+use super::range_deletes::DeletedRange;
 use super::sort::{Sortable, Sorter, shared_length};
 use crate::log::LoggedEntry;
 
 /// Every entry of a log that counts, in the order of the sequence numbers.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Where each entry begins in the arena; 0 for a void one.
+    /// Where each entry begins in the arena; 0 for one that gives no key a version.
     pub offsets: Vec<u32>,
     /// Where the slot of each entry is; empty where there are none.
     slots: Vec<u32>,
@@ -14,6 +15,8 @@ pub(super) struct Gathered {
     pub first_sequence: u64,
     /// The common beginning of all keys; `None` while there is no key.
     shared: Option<Vec<u8>>,
+    /// The ranges that are deleted.
+    pub deleted: Vec<DeletedRange>,
 }
 
 impl Gathered {
@@ -22,11 +25,13 @@ impl Gathered {
         if self.offsets.is_empty() {
             self.first_sequence = logged.sequence;
         }
-        let is_void = logged.entry.kind.is_none();
-        self.offsets.push(if is_void { 0 } else { logged.offset as u32 });
+        let has_version = logged.entry.kind.of_key().is_some();
+        self.offsets.push(if has_version { logged.offset as u32 } else { 0 });
         self.slots.extend(logged.slot.map(|slot| slot as u32));
-        if !is_void {
+        if has_version {
             self.share(logged.entry.key);
+        } else if let Some(range) = logged.entry.deleted_range() {
+            self.deleted.push(DeletedRange::new(range, logged.sequence.saturating_sub(1)));
         }
     }
 
@@ -44,7 +49,7 @@ impl Gathered {
         self.shared.as_deref().unwrap_or_default()
     }
 
-    /// Number of entries, void ones included.
+    /// Number of entries, also of those that give no key a version.
     pub fn len(&self) -> u64 {
         self.offsets.len() as u64
     }
@@ -54,7 +59,7 @@ impl Gathered {
         self.slots.get(index as usize).copied().unwrap_or(0).into()
     }
 
-    /// All entries that are not void, in the list's order, by sorting.
+    /// All entries that give a key a version, in the list's order, by sorting.
     pub fn sorted(&self, sorter: &Sorter<'_>) -> Vec<Sortable> {
         let entries = self.offsets.iter().zip(0..).filter(|&(&offset, _)| offset != 0);
         let mut entries: Vec<Sortable> = entries.map(|(&offset, index)| sorter.sortable(index, offset)).collect();

@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_order::KeyOrder;
@@ -22,7 +23,9 @@ use super::chain::{Chain, NewLink};
 use super::entries::{AllEntries, Found, NewestEntries};
 use super::filter::Filter;
 use super::links::LinkPolicy;
+use super::range_deletes::{DeletedRange, DeletedRanges, RangeDeletes};
 use super::skiplist::{NewEntry, SkipList, Splice};
+use crate::EntryKind;
 use crate::log::{Log, Payload, RecordForm, Reservation, slot_of};
 
 /// What a MemTable is made with.
@@ -45,6 +48,7 @@ pub struct MemTable<M: Medium> {
     list: SkipList,
     /// Of the keys in the list. `None`: they are not remembered.
     filter: Option<Filter>,
+    range_deletes: RangeDeletes,
     entries: AtomicU64,
     log: Log<M>,
 }
@@ -72,12 +76,13 @@ impl<M: Medium> MemTable<M> {
         MemTable {
             filter: order.is_bytewise().then(|| Filter::for_arena(log.capacity_bytes())),
             list: SkipList::new(seed, order, expected_prefix, with_slots).noting(log.arena().reads()),
+            range_deletes: RangeDeletes::new(order),
             entries: AtomicU64::new(0),
             log,
         }
     }
 
-    /// Writes the record to the log, links its entries (all but the [void](Payload::void) ones) and persists it: when it
+    /// Writes the record to the log, links its entries (all but the [void](Payload::void) ones), notes the ranges that it deletes, and persists it: when it
     /// returns, the record is as durable as the medium makes a flushed and fenced store, and can be found at its sequence
     /// numbers. Of two entries with the same key in one payload the later one is newer.
     ///
@@ -88,7 +93,7 @@ impl<M: Medium> MemTable<M> {
             |key: &[u8]| record.payload[key.as_ptr() as usize - payload.as_bytes().as_ptr() as usize..].as_ptr();
         let form = self.log.form();
         if form == RecordForm::WithSlots {
-            let entries = payload.iter().zip(0..).filter(|(entry, _)| entry.kind.is_some());
+            let entries = payload.iter().zip(0..).filter(|(entry, _)| entry.kind.of_key().is_some());
             let links = entries.map(|(entry, index)| NewLink {
                 key: entry.key,
                 sequence: first_sequence + index,
@@ -99,8 +104,13 @@ impl<M: Medium> MemTable<M> {
         }
 
         let (mut splice, mut linked) = (Splice::new(), 0);
+        let mut deleted = Vec::new();
         for (entry, index) in payload.iter().zip(0..) {
-            let Some(kind) = entry.kind else { continue };
+            let Some(kind) = entry.kind.of_key() else {
+                let number = (first_sequence + index).saturating_sub(1);
+                deleted.extend(entry.deleted_range().map(|range| DeletedRange::new(range, number)));
+                continue;
+            };
             let new = NewEntry {
                 key: entry.key,
                 stored_key: stored_key(entry.key),
@@ -119,14 +129,43 @@ impl<M: Medium> MemTable<M> {
             linked += 1;
         }
         self.entries.fetch_add(linked, Ordering::Relaxed);
+        self.range_deletes.add(deleted);
 
         if form == RecordForm::Plain {
             self.log.persist(&record);
         }
     }
 
-    /// The newest version of `key` that is not above `at_most_sequence`.
+    /// The newest version of `key` that is not above `at_most_sequence`. A range that was deleted since is a delete of it.
+    #[inline]
     pub fn get(&self, key: &[u8], at_most_sequence: u64) -> Option<Found<'_>> {
+        let found = self.get_entry(key, at_most_sequence);
+        if self.range_deletes.count() == 0 {
+            return found;
+        }
+        let ranges = self.range_deletes.get()?;
+        let hidden_from = ranges.next_over(key, found.map_or(0, |found| found.sequence));
+        let hidden_from = hidden_from.filter(|&sequence| sequence <= at_most_sequence);
+        hidden_from.map(|sequence| Found { kind: EntryKind::Delete, sequence, value: &[] }).or(found)
+    }
+
+    /// The ranges that it deletes; `None` if there are none.
+    #[inline]
+    pub fn deleted_ranges(&self) -> Option<Arc<DeletedRanges>> {
+        self.range_deletes.get()
+    }
+
+    /// How many ranges it deletes.
+    #[inline]
+    pub fn range_deletes(&self) -> u64 {
+        self.range_deletes.count()
+    }
+
+    pub(super) fn delete_ranges(&self, ranges: Vec<DeletedRange>) {
+        self.range_deletes.add(ranges);
+    }
+
+    fn get_entry(&self, key: &[u8], at_most_sequence: u64) -> Option<Found<'_>> {
         if self.filter.as_ref().is_some_and(|filter| !filter.may_have(key)) {
             return None;
         }
@@ -135,7 +174,7 @@ impl<M: Medium> MemTable<M> {
         (entry.key() == key).then(|| Found { kind: entry.kind(), sequence: entry.sequence(), value: entry.value() })
     }
 
-    /// The newest version of each key, deletes included, in key order: what a flush writes. Meant for a MemTable that is
+    /// The newest version of each key, deletes included, in key order, whatever ranges were deleted. Meant for a MemTable that is
     /// fully published and gets no more records; with records coming in it shows some of them.
     pub fn newest_entries(&self) -> NewestEntries<'_> {
         NewestEntries::new(self.list.first())
@@ -147,14 +186,16 @@ impl<M: Medium> MemTable<M> {
         AllEntries::new(self.list.first())
     }
 
-    /// Number of entries, every version and delete counted; void ones are not.
+    /// Number of entries, every version and delete counted; void ones and deletes of ranges are not.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// Bytes of DRAM that the skiplist takes, with its filter (the arena not counted).
+    /// Bytes of DRAM that the skiplist takes, with its filter and the deleted ranges (the arena not counted).
     pub fn memory_bytes(&self) -> u64 {
-        self.list.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+        self.list.memory_bytes()
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+            + self.range_deletes.memory_bytes()
     }
 
     pub(super) fn list(&self) -> &SkipList {

@@ -9,7 +9,7 @@
 //! the levels above. [`LinkPolicy::Persisted`] is that; with [`LinkPolicy::Rebuilt`] no link is persisted, recovery reads the
 //! records by their CRCs and sorts, and a write needs one fence. The log says under both what counts.
 //!
-//! To read: `links`; `node`, `key_heads` and `skiplist` (the order), `filter`; `memtable` (all together) with `chain`
+//! To read: `links`; `node`, `key_heads` and `skiplist` (the order), `filter`, `range_deletes`; `memtable` (all together) with `chain`
 //! (persisted links); `entries`, `cursor` and `sample`; then `replay`, `gathered`, `sort`, `rebuild` and `copy` (coming back).
 
 mod chain;
@@ -23,6 +23,7 @@ mod links;
 #[allow(clippy::module_inception)]
 mod memtable;
 mod node;
+mod range_deletes;
 mod rebuild;
 mod replay;
 mod sample;
@@ -33,6 +34,7 @@ pub use cursor::MemTableCursor;
 pub use entries::{AllEntries, Found, MemTableEntry, NewestEntries};
 pub use links::LinkPolicy;
 pub use memtable::{MemTable, MemTableOptions};
+pub use range_deletes::{DeletedRange, DeletedRanges};
 pub use replay::{ReadArena, Replayed, read, replay};
 
 pub(crate) use key_heads::head_of;

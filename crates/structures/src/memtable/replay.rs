@@ -38,8 +38,9 @@ impl<M: Medium> ReadArena<M> {
     /// Makes the MemTable. [`Error::Corruption`](slmdb_env::Error::Corruption) when its persisted links are not those of
     /// its records.
     pub fn build(self) -> Result<Replayed<M>> {
-        let ReadArena { reading, log, order, gathered } = self;
+        let ReadArena { reading, log, order, mut gathered } = self;
         let mut memtable = MemTable::over(log, &order, gathered.shared_prefix());
+        memtable.delete_ranges(std::mem::take(&mut gathered.deleted));
         let unlinked_from = memtable.rebuild(&gathered, reading.known_safe_sequence)?;
         Ok(Replayed { memtable, reading, unlinked_from })
     }

@@ -37,7 +37,7 @@ fn a_hash_table_is_made_of_a_log_as_well() {
             let record = log.write(place, &payload, sequence, sequence - 1);
             assert_eq!(record.payload, payload.as_bytes());
             for (entry, sequence) in payload.iter().zip(sequence..) {
-                index(&mut written, entry.kind, entry.key, sequence, entry.value);
+                index(&mut written, entry.kind.of_key(), entry.key, sequence, entry.value);
             }
             log.persist(&record);
             sequence += 2;
@@ -52,7 +52,7 @@ fn a_hash_table_is_made_of_a_log_as_well() {
         let (recovered, reading) = read(arena(bytes), 5, UUID, expected, None, |logged| {
             assert_eq!((logged.sequence, logged.slot.is_some()), (next, form == RecordForm::WithSlots));
             next += 1;
-            index(&mut found, logged.entry.kind, logged.entry.key, logged.sequence, logged.entry.value);
+            index(&mut found, logged.entry.kind.of_key(), logged.entry.key, logged.sequence, logged.entry.value);
         })
         .unwrap();
         assert_eq!((reading.last_sequence, reading.expected_next), (Some(80), ExpectedSequence::Exactly(81)));
@@ -63,7 +63,7 @@ fn a_hash_table_is_made_of_a_log_as_well() {
         let mut copied = Index::new();
         let copied_bytes = other_form.first_record_offset() + recovered.copied_bytes(other_form);
         let copy = Log::copied_from(arena(vec![0; 8192]), 6, UUID, other_form, &[&recovered], |logged| {
-            index(&mut copied, logged.entry.kind, logged.entry.key, logged.sequence, logged.entry.value);
+            index(&mut copied, logged.entry.kind.of_key(), logged.entry.key, logged.sequence, logged.entry.value);
         })
         .unwrap();
         assert!(copied == written && copy.try_reserve(8, 1).is_some_and(|place| place.offset() == copied_bytes));

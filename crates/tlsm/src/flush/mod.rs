@@ -24,6 +24,7 @@ use tracing::info_span;
 
 use crate::KIND;
 use crate::compaction::pace::LevelsPace;
+use crate::operations::range_query::TlsmCursor;
 use crate::persistent_skiplist::run::TlsmRun;
 use crate::state::TlsmState;
 use crate::tiering::policy::RunKind;
@@ -38,13 +39,13 @@ pub(crate) struct Flush {
 
 impl Flush {
     /// A step of the flushes.
-    pub(crate) fn step(&self) -> Next {
-        self.store.flush_next(|immutable| self.flush(immutable).map(|()| true))
+    pub(crate) fn step(&self, cursor: impl Fn(u64) -> TlsmCursor) -> Next {
+        self.store.flush_next(cursor, |immutable| self.flush(immutable).map(|()| true))
     }
 
     fn flush(&self, immutable: Immutable) -> Result<()> {
         let began_ns = self.store.flush_begins(&immutable);
-        let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+        let (generation, entries) = (immutable.memtable.generation(), immutable.entries());
         let span = info_span!("flush_build", generation, entries, ms = Empty);
         let runs = timed(&*self.store.context.env, span, || {
             self.store.write_when_there_is_space(&immutable, |number| self.write(&immutable, number))
@@ -61,8 +62,7 @@ impl Flush {
     /// Writes a MemTable that has entries. Where the pool is full all the same, and runs may leave it, a table file is made at once.
     fn write(&self, immutable: &Immutable, number: u32) -> Result<Vec<Arc<TlsmRun>>> {
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
-        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.state.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        let moments = self.state.snapshots.snapshots_within(immutable.first_sequence(), immutable.last_sequence);
         if self.state.policy.of_flush() == RunKind::List {
             let written = write_lists(&self.store, &self.state, immutable, number, &moments);
             if !(matches!(written, Err(Error::Full { .. })) && self.state.policy.may_demote()) {
@@ -96,7 +96,7 @@ impl Flush {
     fn commit(&self, immutable: &Immutable, runs: Vec<Arc<TlsmRun>>) -> Result<Option<FlushedFile>> {
         let change = Change { added: runs.iter().map(|run| (0, run.clone())).collect(), ..Change::default() };
         let edit = Edit {
-            arenas_removed: vec![immutable.memtable.generation()],
+            arenas_removed: immutable.arenas_removed(),
             flushed_through: Some(immutable.last_sequence),
             ..edit_of(&change)
         };

@@ -43,7 +43,7 @@ fn write(
     let job = PoolJob { claim: Claim::Privileged, given: Some(number), fills_open_segment: false };
     let mut lists = JobLists::new(&store.context, numbers, state, job);
     let mut last_key = Vec::new();
-    OlderVersions::write(&immutable.memtable, moments.to_vec(), true, |entry| {
+    OlderVersions::write(immutable, moments.to_vec(), true, |entry| {
         // All versions of a key stay together.
         if lists.list_bytes() > list_bytes_max && entry.key != last_key {
             lists.cut()?;

@@ -5,7 +5,7 @@
 //! On `Dram` the machine is one in memory, which can be copied as a kill or a power cut would leave it, at any operation
 //! that its background threads have come to. A pool can't be copied so; there kills are for `kill.rs`.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, wait_until};
@@ -129,6 +129,16 @@ fn bounds(random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     (from, to)
 }
 
+/// Bounds that have some keys between them, or any number.
+fn few_or_many(random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    if random.one_in(5) {
+        return bounds(random);
+    }
+    let from = random.below(300);
+    let name = |number: u64| format!("k{number:03}").into_bytes();
+    (Bound::Included(name(from)), Bound::Excluded(name(from + random.below(30))))
+}
+
 /// An iterator that is held, and what it still has to give.
 struct HeldRange {
     range: Range,
@@ -231,6 +241,9 @@ impl Run {
 
     fn change(&mut self) {
         let (key, value) = (key(&mut self.random), value(&mut self.random));
+        if self.random.one_in(30) {
+            return self.delete_range();
+        }
         let db = self.db.as_ref().unwrap();
         match self.random.below(12) {
             0..5 => {
@@ -255,12 +268,22 @@ impl Run {
         }
     }
 
+    fn delete_range(&mut self) {
+        let range = few_or_many(&mut self.random);
+        self.db().delete_range(range.clone()).unwrap();
+        self.model.retain(|key, _| !range.contains(key));
+    }
+
     fn batch(&mut self) {
         let mut batch = WriteBatch::new();
         let most = if self.random.one_in(10) { 200 } else { 10 };
         for _ in 0..self.random.below(most) {
             let key = key(&mut self.random);
-            if self.random.one_in(3) {
+            if self.random.one_in(20) {
+                let range = few_or_many(&mut self.random);
+                batch.delete_range(range.clone()).unwrap();
+                self.model.retain(|key, _| !range.contains(key));
+            } else if self.random.one_in(3) {
                 batch.delete(&key).unwrap();
                 self.model.remove(&key);
             } else {

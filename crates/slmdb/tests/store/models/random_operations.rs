@@ -69,7 +69,15 @@ fn apply(db: &Db, model: &mut Model, random: &mut Random) {
             assert_eq!(db.get(&key).unwrap().as_deref(), model.get(&key).map(Vec::as_slice));
             assert_eq!(db.contains_key(&key).unwrap(), model.contains_key(&key));
         }
-        96..99 => check_range(db, model, random),
+        96..98 => check_range(db, model, random),
+        98 => {
+            let (mut from, mut to) = (key(random), key(random));
+            if from > to && random.one_in(2) {
+                std::mem::swap(&mut from, &mut to);
+            }
+            db.delete_range(&from[..]..&to[..]).unwrap();
+            model.retain(|key, _| *key < from || to <= *key);
+        }
         _ if random.one_in(4) => db.flush().unwrap(),
         _ => db.sync().unwrap(),
     }

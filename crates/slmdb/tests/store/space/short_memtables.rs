@@ -77,6 +77,34 @@ fn few_zeros_are_written_where_zeros_set_space_aside() {
     }
 }
 
+/// As the test below, but that a range takes the keys, which flushes make deletes of.
+#[test]
+fn a_range_that_is_deleted_gives_space_back_on_small_disks() {
+    for (disk_mib, value_bytes) in [(4, 400), (16, 4000)] {
+        for is_killed in [false, true] {
+            let context = format!("{disk_mib} MiB, values of {value_bytes} bytes, killed: {is_killed}");
+            let env = MemoryEnv::with_real_clock();
+            env.set_capacity(disk_mib * MIB);
+            let mut random = Random(disk_mib + value_bytes as u64);
+            let mut put = |db: &Db, number: usize| db.put(key(number), random.bytes(value_bytes));
+            let mut fill = |db: &Db, from: usize| (from..).find(|&number| put(db, number).is_err()).unwrap();
+            let mut db = options(&env, &Medium::Dram).open(STORE).unwrap();
+            let taken = fill(&db, 0);
+            db.delete_range(key(0)..key(taken / 2)).unwrap_or_else(|error| panic!("{context}: {error}"));
+            if is_killed {
+                let killed = env.kill();
+                killed.set_capacity(disk_mib * MIB);
+                drop(db);
+                db = options(&killed, &Medium::Dram).open(STORE).unwrap();
+            }
+            db.compact_range::<&[u8]>(..).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let again = fill(&db, taken) - taken;
+            assert!(again > taken / 16, "{context}: {taken} puts, {again} more");
+            assert_eq!(contents(&db).unwrap().len(), taken - taken / 2 + again, "{context}");
+        }
+    }
+}
+
 /// Whatever the length of values, and whether the store was killed while the disk was full. (LAB-DB took no write on a disk of 4 MiB:
 /// the MemTable that it was to have first, and what is kept back for compactions, were longer.)
 #[test]

@@ -2,5 +2,6 @@
 
 mod conditional;
 mod durability;
+mod range_deletes;
 mod synced_arenas;
 mod void_places;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn entries(payload: &Payload) -> Vec<(Option<EntryKind>, Vec<u8>, Vec<u8>)> {
+fn entries(payload: &Payload) -> Vec<(PayloadKind, Vec<u8>, Vec<u8>)> {
     payload.iter().map(|entry| (entry.kind, entry.key.to_vec(), entry.value.to_vec())).collect()
 }
 
@@ -16,10 +16,10 @@ fn a_payload_gives_back_what_was_appended() {
     payload.delete(b"key").unwrap();
     payload.put(b"key", &[7; 100_000]).unwrap();
     let expected = vec![
-        (Some(EntryKind::Put), vec![], vec![]),
-        (Some(EntryKind::Put), long_key, b"value".to_vec()),
-        (Some(EntryKind::Delete), b"key".to_vec(), vec![]),
-        (Some(EntryKind::Put), b"key".to_vec(), vec![7; 100_000]),
+        (PayloadKind::Put, vec![], vec![]),
+        (PayloadKind::Put, long_key, b"value".to_vec()),
+        (PayloadKind::Delete, b"key".to_vec(), vec![]),
+        (PayloadKind::Put, b"key".to_vec(), vec![7; 100_000]),
     ];
     assert_eq!(entries(&payload), expected);
     assert_eq!(payload.count(), 4);
@@ -42,7 +42,7 @@ fn the_void_twin_has_the_same_lengths_and_its_own_crc() {
     assert_eq!(void.crc(), slmdb_checksum::crc32c(void.as_bytes()));
     assert_ne!(void.crc(), payload.crc());
     for (was, is) in payload.iter().zip(&void) {
-        assert_eq!((is.kind, is.key, is.value), (None, was.key, was.value));
+        assert_eq!((is.kind, is.key, is.value), (PayloadKind::Void, was.key, was.value));
     }
     assert_eq!(Payload::from_bytes(void.as_bytes().to_vec()).unwrap(), void);
     assert_eq!(void.clone().void(), void);
@@ -79,23 +79,30 @@ fn adopted_bytes_are_entries_or_refused() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % limit
     };
-    let (mut adopted, mut refused) = (0, 0);
+    let (mut adopted, mut refused, mut ranges) = (0, 0, 0);
     for _ in 0..200_000 {
         // Mostly what kinds and short lengths look like.
         let bytes: Vec<u8> =
-            (0..below(40)).map(|_| [0, 0, 0, 0, 1, 2, 3, below(256) as u8][below(8) as usize]).collect();
+            (0..below(40)).map(|_| [0, 0, 0, 0, 1, 2, 3, 4, below(256) as u8][below(9) as usize]).collect();
         match Payload::from_bytes(bytes.clone()) {
             Ok(payload) => {
                 let mut again = Payload::new();
                 for entry in &payload {
                     match entry.kind {
-                        Some(EntryKind::Delete) => again.delete(entry.key).unwrap(),
-                        Some(EntryKind::Put) => again.put(entry.key, entry.value).unwrap(),
-                        None => {
+                        PayloadKind::Delete => again.delete(entry.key).unwrap(),
+                        PayloadKind::Put => again.put(entry.key, entry.value).unwrap(),
+                        PayloadKind::Void => {
                             let mut void = Payload::new();
                             void.put(entry.key, entry.value).unwrap();
                             let both = [again.as_bytes(), void.void().as_bytes()].concat();
                             again = Payload::from_bytes(both).unwrap();
+                        }
+                        PayloadKind::DeleteRange => {
+                            ranges += 1;
+                            let mut with_void = Payload::new();
+                            with_void.delete_range(entry.deleted_range().unwrap()).unwrap();
+                            let alone = &with_void.as_bytes()[ENTRY_HEADER_BYTES..];
+                            again = Payload::from_bytes([again.as_bytes(), alone].concat()).unwrap();
                         }
                     }
                 }
@@ -109,7 +116,7 @@ fn adopted_bytes_are_entries_or_refused() {
             }
         }
     }
-    assert!(adopted > 50 && refused > 50, "{adopted} adopted, {refused} refused");
+    assert!(adopted > 50 && refused > 50 && ranges > 5, "{adopted} adopted, {refused} refused, {ranges} ranges");
 }
 
 const PLAIN: RecordForm = RecordForm::Plain;

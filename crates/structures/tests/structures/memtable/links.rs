@@ -113,7 +113,7 @@ fn the_chain_is_that_of_the_document() {
         {
             assert_eq!(word(&bytes, slot + 8), entry_offset as u64 | index << 32);
             entry_offset += 7 + entry.key.len() + entry.value.len();
-            if entry.kind.is_some() {
+            if entry.kind.of_key().is_some() {
                 entries.push((entry.key.to_vec(), std::cmp::Reverse(sequence), slot));
             }
         }
@@ -212,7 +212,7 @@ fn links_that_lead_astray_are_corruption() {
         }
     }
     // To the slot of the void entry.
-    let void = written.iter().find(|record| record.payload.iter().any(|entry| entry.kind.is_none())).unwrap();
+    let void = written.iter().find(|record| record.payload.iter().any(|entry| entry.kind.of_key().is_none())).unwrap();
     assert!(damaged(chain[3], void.slots[0] as u64).contains("elsewhere"));
 }
 

@@ -86,7 +86,7 @@ pub type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
 /// Adds a batch to a model, void entries left out.
 pub fn apply(model: &mut Model, payload: &Payload, first_sequence: u64) {
     for (entry, sequence) in payload.iter().zip(first_sequence..) {
-        if let Some(kind) = entry.kind {
+        if let Some(kind) = entry.kind.of_key() {
             model.insert((entry.key.to_vec(), Reverse(sequence)), (kind, entry.value.to_vec()));
         }
     }

@@ -233,6 +233,40 @@ public final class Db extends Reader {
   }
 
   /**
+   * Removes all keys of a range and their values, at one moment. It takes the same time whatever the range holds.
+   * Snapshots and cursors that were made before see what was there.
+   *
+   * @param from the first key of the range, or null
+   * @param to the first key behind the range, or null
+   * @throws SlmdbException as {@link #put(byte[], byte[])}
+   */
+  public void deleteRange(byte[] from, byte[] to) {
+    deleteRange(from, to, Native.AS_OPENED);
+  }
+
+  /**
+   * Removes all keys of a range and their values, at one moment.
+   *
+   * @param from the first key of the range, or null
+   * @param to the first key behind the range, or null
+   * @param option how it is written
+   * @throws SlmdbException as {@link #put(byte[], byte[])}
+   */
+  public void deleteRange(byte[] from, byte[] to, WriteOption option) {
+    deleteRange(from, to, option.number);
+  }
+
+  private void deleteRange(byte[] from, byte[] to, int sync) {
+    try {
+      Scratch scratch = Scratch.with(from, to);
+      Native.deleteRange(resource.handle, scratch.address, scratch.capacity, length(from), length(to), sync);
+      Reference.reachabilityFence(scratch);
+    } finally {
+      Reference.reachabilityFence(this);
+    }
+  }
+
+  /**
    * Writes a batch: readers see all of it or nothing, and so does recovery after any crash.
    *
    * @param batch the batch; it stays as it is

@@ -70,6 +70,9 @@ final class Native {
 
   static native void delete(long handle, long address, int capacity, int keyBytes, int sync);
 
+  static native void deleteRange(
+      long handle, long address, int capacity, int fromBytes, int toBytes, int sync);
+
   /** Writes what a {@link WriteBatch} has packed. */
   static native void write(long handle, long address, int capacity, int batchBytes, int sync);
 

@@ -11,6 +11,9 @@ import java.util.Arrays;
 public final class WriteBatch {
   private static final byte DELETE = 0;
   private static final byte PUT = 1;
+  private static final byte DELETE_RANGE = 2;
+
+  private static final byte[] NO_BYTES = {};
 
   /** What is kept for the next changes when a batch is cleared. */
   private static final int KEPT_BYTES = 1 << 20;
@@ -53,6 +56,27 @@ public final class WriteBatch {
     writeLength(end + 1, key.length);
     System.arraycopy(key, 0, bytes, end + 5, key.length);
     end += 5 + key.length;
+    count++;
+    return this;
+  }
+
+  /**
+   * Adds a delete of all keys of a range. It removes what was put before, also by this batch.
+   *
+   * @param from the first key of the range, or null
+   * @param to the first key behind the range, or null
+   * @return this
+   */
+  public WriteBatch deleteRange(byte[] from, byte[] to) {
+    byte[] first = from == null ? NO_BYTES : from;
+    byte[] second = to == null ? NO_BYTES : to;
+    makeRoom(9L + first.length + second.length);
+    bytes[end] = DELETE_RANGE;
+    writeLength(end + 1, Reader.length(from));
+    writeLength(end + 5, Reader.length(to));
+    System.arraycopy(first, 0, bytes, end + 9, first.length);
+    System.arraycopy(second, 0, bytes, end + 9 + first.length, second.length);
+    end += 9 + first.length + second.length;
     count++;
     return this;
   }

@@ -55,6 +55,7 @@ class ClosingTest {
         Arrays.asList(
             () -> db.get(key), () -> db.containsKey(key), () -> db.put(key, key), () -> db.delete(key),
             () -> db.put(key, key, WriteOption.SYNC), () -> db.delete(key, WriteOption.SYNC),
+            () -> db.deleteRange(key, null), () -> db.deleteRange(null, key, WriteOption.SYNC),
             () -> db.write(batch), () -> db.write(batch, WriteOption.SYNC), () -> db.insertIfAbsent(key, key),
             () -> db.updateIfPresent(key, key), db::cursor, () -> db.cursor(key, key), () -> db.prefix(key),
             () -> db.keys(null, null), db::snapshot, db::sync, db::flush, () -> db.compactRange(null, null),
@@ -177,6 +178,11 @@ class ClosingTest {
             break;
           case 16:
             shared.db.put(key, new byte[random.nextInt(100) == 0 ? 100_000 : 100]);
+            break;
+          case 17:
+            if (random.nextInt(20) == 0) {
+              shared.db.deleteRange(key, Bytes.of(random.nextInt(1000)));
+            }
             break;
           default:
             shared.db.get(key);

@@ -71,6 +71,59 @@ class EntriesTest {
   }
 
   @Test
+  void aRangeIsDeletedAndNullIsNoBound() {
+    byte[] none = new byte[0];
+    Object[][] cases = {
+      {Bytes.of("b"), Bytes.of("d"), Arrays.asList("a=", "d=")},
+      {null, Bytes.of("c"), Arrays.asList("c=", "d=")},
+      {Bytes.of("bb"), null, Arrays.asList("a=", "b=")},
+      {null, null, Arrays.asList()},
+      {none, null, Arrays.asList()},
+      {null, none, Arrays.asList("a=", "b=", "c=", "d=")},
+      {Bytes.of("d"), Bytes.of("a"), Arrays.asList("a=", "b=", "c=", "d=")}
+    };
+    try (Db db = Db.open(directory.resolve("db"))) {
+      for (Object[] one : cases) {
+        byte[] from = (byte[]) one[0];
+        byte[] to = (byte[]) one[1];
+        putLetters(db);
+        db.deleteRange(from, to);
+        assertEquals(one[2], Bytes.rest(db.cursor(), false));
+        putLetters(db);
+        try (Snapshot before = db.snapshot()) {
+          db.deleteRange(from, to, WriteOption.SYNC);
+          assertEquals(one[2], Bytes.rest(db.cursor(), false));
+          assertEquals(4, Bytes.rest(before.cursor(), false).size());
+        }
+        putLetters(db);
+        db.write(new WriteBatch().deleteRange(from, to));
+        assertEquals(one[2], Bytes.rest(db.cursor(), false));
+      }
+      assertThrows(SlmdbInvalidException.class, () -> db.deleteRange(new byte[65_536], null));
+      assertThrows(SlmdbInvalidException.class, () -> db.deleteRange(null, new byte[65_536]));
+    }
+  }
+
+  private static void putLetters(Db db) {
+    for (String letter : "abcd".split("")) {
+      db.put(Bytes.of(letter), new byte[0]);
+    }
+  }
+
+  @Test
+  void aBatchDeletesOfARangeWhatCameBefore() {
+    try (Db db = Db.open(directory.resolve("db"))) {
+      putLetters(db);
+      WriteBatch batch = new WriteBatch().put(Bytes.of("b"), Bytes.of("1")).deleteRange(Bytes.of("a"), Bytes.of("d"));
+      batch.put(Bytes.of("c"), Bytes.of("2"));
+      assertEquals(3, batch.size());
+      assertEquals(11 + 11 + 11, batch.byteSize());
+      db.write(new WriteBatch().append(batch));
+      assertEquals(Arrays.asList("c=2", "d="), Bytes.rest(db.cursor(), false));
+    }
+  }
+
+  @Test
   void aLargeBatchIsWritten() {
     byte[] value = new byte[1000];
     WriteBatch batch = new WriteBatch();

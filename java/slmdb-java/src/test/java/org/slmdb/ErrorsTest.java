@@ -36,6 +36,7 @@ class ErrorsTest {
     try (Db db = Db.open(path(), new Options().readOnly(true))) {
       assertThrows(SlmdbReadOnlyException.class, () -> db.put(Bytes.of("key"), Bytes.of("value")));
       assertThrows(SlmdbReadOnlyException.class, () -> db.write(new WriteBatch().delete(Bytes.of("key"))));
+      assertThrows(SlmdbReadOnlyException.class, () -> db.deleteRange(null, null));
     }
   }
 
@@ -157,6 +158,14 @@ class ErrorsTest {
         assertThrows(
             SlmdbInvalidException.class,
             () -> Native.put(handle, scratch.address, scratch.capacity, scratch.capacity, wrong, 0, 0));
+      }
+      for (int wrong : new int[] {scratch.capacity + 1, Integer.MAX_VALUE}) {
+        assertThrows(
+            SlmdbInvalidException.class,
+            () -> Native.deleteRange(handle, scratch.address, scratch.capacity, wrong, 0, 0));
+        assertThrows(
+            SlmdbInvalidException.class,
+            () -> Native.deleteRange(handle, scratch.address, scratch.capacity, scratch.capacity, wrong, 0));
       }
       for (int noCapacity : new int[] {0, -1, Integer.MIN_VALUE}) {
         assertThrows(SlmdbInvalidException.class, () -> Native.get(handle, scratch.address, noCapacity, 1));
