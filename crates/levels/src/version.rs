@@ -64,7 +64,7 @@ impl<R: Run> Version<R> {
             let is_before = |other: &Arc<R>| match level {
                 0 => {
                     let numbers = |of: &R| (of.record().highest_sequence, of.record().lowest_sequence);
-                    numbers(other) > numbers(&run)
+                    numbers(other) > numbers(run)
                 }
                 _ => self.order.compare(&other.record().smallest_key, &run.record().smallest_key).is_lt(),
             };

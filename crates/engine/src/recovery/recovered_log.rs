@@ -101,12 +101,24 @@ impl RecoveredLog {
         // The reserves come before the arena, too.
         provide(self)?;
         self.set_aside_for_memtables()?;
+        // A store among many has no MemTable before it is written to.
+        let has_none_yet = self.options.shared.is_some() && self.memtables.is_empty();
+        if has_none_yet {
+            self.reserve.expect_only(0);
+        }
         match self.reserve.fill() {
             Ok(()) | Err(Error::Full { .. }) => {}
             Err(error) => return Err(error),
         }
         state.closed_at_sequence = None;
         state.medium.boot_id = self.options.env.boot_id();
+        if has_none_yet {
+            state.arenas = BTreeMap::new();
+            match self.write_manifest(&state) {
+                Err(Error::Full { .. }) => {}
+                done => return done,
+            }
+        }
         let kind = arena_kind::at_first(self.options.syncs_writes);
         match self.arenas.make(generation, self.options.memtable_bytes, kind) {
             Ok(arena) => {

@@ -4,6 +4,8 @@
 //! - The spare MemTable, and arenas that are kept to be recycled. (Arenas in a pool would free nothing that others can take.)
 //! - What the active MemTable may take beyond what is in it, but for an eighth of a usual one.
 //! - The part of the reserve that was for the file that this MemTable could have become.
+//! - Of a store that [shares](crate::Shared) with others, of which there may be thousands: the active MemTable itself. What is in
+//!   it is flushed first.
 //!
 //! Nothing goes where the disk does not have plenty, because it may then not be had again. What was admitted keeps its
 //! space in any case (INV-30), and so does the way out of a full disk (INV-32). The first writes after a rest have all of
@@ -55,6 +57,13 @@ impl SpaceController {
             self.change_grant(generation, Some(allowance))?;
         }
         self.give_back_spare()?;
+        if options.shared.is_some() {
+            if !self.make_active_spare() {
+                return Ok(false);
+            }
+            self.give_back_spare()?;
+            coming_bytes = 0;
+        }
         if !self.writes.arenas.are_in_pool() {
             self.writes.arenas.give_back_unused()?;
         }
@@ -63,6 +72,26 @@ impl SpaceController {
             Err(error) if !error.may_be_tried_again() => Err(error),
             _ => Ok(true),
         }
+    }
+
+    /// Makes the active MemTable the spare, if nothing was written to it; else it is to be flushed. Returns whether there is no active one
+    /// now. REQUIRES: there is no spare.
+    /// LOCKS: memtables
+    fn make_active_spare(&self) -> bool {
+        let mut memtables = self.writes.memtables.lock();
+        if memtables.immutables > 0 || memtables.wanted.is_some() || memtables.closing {
+            return false;
+        }
+        if memtables.active.is_some() && memtables.active_from < memtables.next_sequence {
+            self.writes.make_immutable(&mut memtables, None);
+            return false;
+        }
+        if let Some(active) = memtables.active.take() {
+            // Nobody has a place in it, and whoever reads it finds nothing.
+            self.writes.remove_from_view(&active.memtable);
+            memtables.spare = Some(active);
+        }
+        true
     }
 
     /// Gives back the spare MemTable, its arena and its space, if there is one. After an error that may be tried again it is

@@ -266,6 +266,12 @@ impl WritePath {
     /// LOCKS: memtables
     pub fn take_from_view(&self, memtable: &Arc<MemTable<AnyMedium>>) {
         let _traffic = self.memtables.lock();
+        self.remove_from_view(memtable);
+    }
+
+    /// Takes a MemTable from the readers' list.
+    /// LOCKS: memtables (held)
+    pub fn remove_from_view(&self, memtable: &Arc<MemTable<AnyMedium>>) {
         let view = self.view.load_full();
         let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, memtable)).cloned().collect();
         self.view.store(Arc::new(MemTableView { memtables: rest }));

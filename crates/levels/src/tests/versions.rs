@@ -47,9 +47,11 @@ fn runs_that_contradict_each_other_are_refused() {
     assert_eq!(refused(vec![(1, run(1, 1, &["a", "c"])), (2, run(1, 1, &["a", "c"]))]), "run 1 is there twice");
     assert_eq!(refused(vec![(7, run(1, 1, &["a"]))]), "run 1 on level 7");
     assert_eq!(
-        refused(vec![(0, run(1, 1, &["a", "c"])), (0, run(3, 9, &["a"])), (0, run(2, 2, &["c", "z"]))]),
+        refused(vec![(0, run(1, 1, &["a", "c"])), (0, run(3, 9, &["a"])), (0, run(2, 1, &["c", "z"]))]),
         "runs 2 and 1 overlap on level 0"
     );
+    let of_range = vec![(0, run(1, 1, &["a", "c"])), (0, run(2, 2, &["b"])), (0, run(3, 2, &["bb"]))];
+    assert_eq!(refused(of_range), "", "the deletes that a range comes to have one number");
     assert_eq!(refused(vec![(0, run(1, 1, &["a", "c"])), (0, run(2, 2, &["x", "z"]))]), "", "parts of one run");
     let upside_down = RunRecord { largest_key: b"0"[..].into(), ..run(1, 1, &["a"]).record().clone() };
     assert_eq!(refused(vec![(2, Arc::new(MemoryRun::bare(1, upside_down)))]), "run 1 on level 2 ends before it begins");

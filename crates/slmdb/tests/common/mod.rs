@@ -43,6 +43,11 @@ const ENGINE: &str = "SLMDB_TEST_ENGINE";
 /// With this in the environment all stores of a test program share. (`docs/testing.md`)
 const SHARED: &str = "SLMDB_TEST_SHARED";
 
+/// Whether all stores of this program share.
+pub fn shares() -> bool {
+    std::env::var_os(SHARED).is_some()
+}
+
 fn shared() -> &'static Arc<Shared> {
     static OF_ALL: OnceLock<Arc<Shared>> = OnceLock::new();
     OF_ALL.get_or_init(|| Shared::new(SharedOptions::default()).unwrap())
@@ -57,10 +62,7 @@ pub fn engine() -> EngineName {
 /// to grow by much.)
 pub fn options() -> Options {
     let options = Options::default().engine(engine()).pool_growth_bytes(1 << 20);
-    let options = match std::env::var_os(SHARED) {
-        Some(_) => options.shared(shared()),
-        None => options,
-    };
+    let options = if shares() { options.shared(shared()) } else { options };
     #[cfg(feature = "lab")]
     let options = options.advanced(|advanced| advanced.lab(small_levels()));
     #[cfg(feature = "tlsm")]

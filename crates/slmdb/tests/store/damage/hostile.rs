@@ -126,12 +126,12 @@ fn damaged_files_give_errors_or_right_answers() {
                 std::fs::write(counterpart(&home, &copy, &file), damaged_bytes).unwrap();
                 judge(&copy, &model, &format!("{on:?} {name}: {what}"), &mut tally);
             };
-            for position in positions(bytes.len(), &mut random, rounds(60)) {
+            for position in positions(bytes.len(), &mut random, rounds(40)) {
                 let mut damaged = bytes.clone();
                 damaged[position] ^= 1 << random.below(8);
                 strike(format!("flipped at {position}"), &damaged);
             }
-            for position in positions(bytes.len(), &mut random, rounds(16)) {
+            for position in positions(bytes.len(), &mut random, rounds(12)) {
                 strike(format!("cut at {position}"), &bytes[..position]);
                 let length = 1 + random.below(4096) as usize;
                 let mut damaged = bytes.clone();

@@ -1,13 +1,13 @@
 //! What is done to whole stores (making, opening, copying, repairing and removing them), killed before each operation on files,
 //! once and twice over: what is left opens whole, or is refused by an error that says what to do, and that then does it.
 //!
-//! (Before every third operation; before each with `SLMDB_TEST_BUDGET=2`.) From the operation on at which it is killed everything fails; then the machine is taken as a kill, or a power cut, leaves it, with
+//! (Before every fourth operation, of engines but the first every ninth; before each with `SLMDB_TEST_BUDGET=2`.) From the operation on at which it is killed everything fails; then the machine is taken as a kill, or a power cut, leaves it, with
 //! what was stored in the pool up to that moment. Between two operations the simulator looks (`crates/simulator`, `upkeep.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Model, Random, assert_same, assert_verified, budget, contents, put_or_delete};
+use crate::common::{Model, Random, assert_same, assert_verified, budget, contents, put_or_delete, share};
 use slmdb::{Db, ErrorKind, Medium, Options, PoolFate, destroy};
 use slmdb_env::{DaxDevice, Env};
 use slmdb_testkit::{Failure, MemoryEnv, Repeat};
@@ -80,9 +80,10 @@ fn store(place: On, is_compacted: bool) -> (MemoryEnv, Model) {
 
 type Work<'a> = &'a dyn Fn(&MemoryEnv) -> slmdb::Result<()>;
 
-/// At which operations something is killed: every third one, and with a larger budget every one.
+/// At which operations something is killed: every fourth one, of engines but the first every ninth one, and with a larger budget every
+/// one.
 fn step() -> usize {
-    if budget() > 1 { 1 } else { 3 }
+    if budget() > 1 { 1 } else { 12 - share(8) as usize }
 }
 
 /// What is there after `work` was killed before each of its operations on files, in turn; and last what it leaves at its end.
