@@ -25,7 +25,7 @@ impl Parts {
     /// A step of the flushes: takes the oldest Immutable MemTable (INV-6), if there is one. Flushes end when the store closes or has
     /// failed, or `flush` says false. Everything that they do not come to stays in the arenas for the next opening. `cursor`: one of the tier at a
     /// moment, for [what deleted ranges come to](crate::flush::range_deletes).
-    /// LOCKS: memtables; those of [`Parts::next_part`]; those of `flush`
+    /// LOCKS: memtables; those of `next_part`; those of `flush`
     pub fn flush_next<C: TierCursor>(
         &self,
         cursor: impl Fn(u64) -> C,
@@ -97,6 +97,8 @@ impl Parts {
             _ => {}
         }
         let (generation, bytes, list_bytes) = (memtable.generation(), memtable.used_bytes(), memtable.memory_bytes());
+        // Before whoever waits for the flush goes on.
+        self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
         if is_part {
             self.space.change_grant(0, None)?;
             self.writes.part_ended(last_sequence);
@@ -108,7 +110,6 @@ impl Parts {
             self.space.release(generation, &totals)?;
             self.writes.flush_ended(last_sequence, (!was_in_parts).then_some(bytes), began_ns);
         }
-        self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
         let duration = self.context.since(began_ns);
         let (entries, bytes) = file.map_or((0, 0), |file| (file.entries, file.bytes));
         let file = file.map(|file| file.number);

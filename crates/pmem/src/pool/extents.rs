@@ -309,14 +309,16 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// Writes an empty map where a region begins, and begins to write it back: durable after the next fence. The space is zero if
-    /// it is fresh, but a file may have had a longer life before.
+    /// Writes an empty map where a region begins, and begins to write it back: durable after the next fence. Plain memory is zero,
+    /// and takes nothing as long as nobody has written to it: a map is a MiB. A file may have had a longer life before.
     pub(super) fn format_map(&self, region: u64) {
         let geometry = self.geometry;
         let start = geometry.map_start(region);
         let (offset, length_bytes) = (start * UNIT_BYTES, geometry.map() * UNIT_BYTES);
-        // SAFETY: the region has only just come into being: nobody has an offset in it.
-        unsafe { self.medium.zero(self.address(offset), length_bytes as usize) };
+        if !matches!(self.backing, Backing::Memory) {
+            // SAFETY: the region has only just come into being: nobody has an offset in it.
+            unsafe { self.medium.zero(self.address(offset), length_bytes as usize) };
+        }
         let own = (region * geometry.region..=start).filter_map(|unit| Some((unit, self.own_extent(unit)?)));
         for (unit, entry) in own {
             self.medium.store(self.entry(unit), entry.word());
