@@ -1,5 +1,6 @@
 //! What any engine's flush does: an Immutable MemTable becomes a table file.
 
+pub mod deletes;
 mod entries;
 pub mod older_versions;
 pub mod range_deletes;

@@ -23,6 +23,7 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::log::KeyBounds;
 use slmdb_structures::memtable::DeletedRanges;
 
+use super::deletes::{Deletes, Progress};
 use crate::batch::Totals;
 use crate::read::snapshot_registry::SnapshotKind;
 use crate::space::controller::TakenFrom;
@@ -31,66 +32,12 @@ use crate::store::cursor::{SeekTo, TierCursor};
 use crate::store::parts::Parts;
 use crate::write::memtables::Immutable;
 
-/// Deletes that are flushed at once take no more than this part of a MemTable's usual size, with so many bytes beside each key,
+/// Deletes that are flushed at once take no more than this part of a MemTable's usual size,
 const MEMTABLE_PART: u64 = 8;
-const BYTES_PER_DELETE: u64 = 32;
 /// but there may be so many in any case.
 const DELETES_MIN: u64 = 16;
 /// How many keys are passed before somebody looks whether the store closes.
 const KEYS_BETWEEN_LOOKS: u64 = 4096;
-
-/// Deletes of keys, in the order of keys, each with its number.
-#[derive(Debug, Default)]
-pub struct Deletes {
-    keys: Vec<u8>,
-    /// Where each key ends, and its number.
-    ends: Vec<(usize, u64)>,
-}
-
-impl Deletes {
-    /// Adds one behind the others.
-    pub(crate) fn add(&mut self, key: &[u8], sequence: u64) {
-        self.keys.extend_from_slice(key);
-        self.ends.push((self.keys.len(), sequence));
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Each key and its number.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
-        begins.zip(&self.ends).map(|(begin, &(end, sequence))| (&self.keys[begin..end], sequence))
-    }
-
-    fn bytes(&self) -> u64 {
-        self.keys.len() as u64 + self.len() as u64 * BYTES_PER_DELETE
-    }
-
-    fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        self.iter().for_each(|(key, _)| totals.add(key.len(), None));
-        totals
-    }
-}
-
-/// How far the ranges of a MemTable have come to deletes.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// This is a part of the MemTable.
-    pub(crate) is_part: bool,
-    /// Ranges with smaller numbers have come to them.
-    from_sequence: u64,
-    /// The range with this number has come to them up to this key.
-    up_to: Option<Vec<u8>>,
-}
 
 /// What a look into the tier gives.
 enum Gathered {

@@ -12,7 +12,7 @@ use slmdb_table::{EntryKind, TableCursor, TableReader};
 use super::Repair;
 use crate::Loss;
 use crate::batch::Totals;
-use crate::flush::range_deletes::Deletes;
+use crate::flush::deletes::Deletes;
 use crate::recovery::replay::{check_strays, replay_log};
 use crate::write::arenas::Arenas;
 use crate::write::memtables::Immutable;

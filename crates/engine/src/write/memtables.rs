@@ -9,7 +9,7 @@ use slmdb_pmem::AnyMedium;
 use slmdb_structures::memtable::MemTable;
 
 use crate::batch::Totals;
-use crate::flush::range_deletes::{Deletes, Progress};
+use crate::flush::deletes::{Deletes, Progress};
 use crate::space::allowance::{Request, Taken};
 use crate::space::reserved_file::ReservedFile;
 use crate::space::space_errors::SpaceErrors;
