@@ -1,9 +1,9 @@
 //! [`WriteBatch`]: several changes that take effect together.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 use slmdb_env::Result;
-use slmdb_structures::log::{KeyBounds, Payload, PayloadKind};
+use slmdb_structures::log::{KeyBounds, Payload, PayloadKind, bytes_of_bounds};
 use slmdb_structures::{KeyLengths, LONG_KEY_BYTES};
 
 /// Puts, deletes, and deletes of ranges that are applied together, in order, or not at all.
@@ -15,9 +15,8 @@ pub struct WriteBatch {
     payload: Payload,
     /// What the flush of its entries takes at worst.
     totals: Totals,
-    /// The part of `totals` since the last delete of a range.
+    /// The part of `totals` since the last delete of a range, if there is one.
     since_range: Totals,
-    changes: usize,
     user_bytes: u64,
     range_deletes: u64,
 }
@@ -171,24 +170,19 @@ impl WriteBatch {
         let bounds = (range.start_bound().map(AsRef::as_ref), range.end_bound().map(AsRef::as_ref));
         self.payload.delete_range(bounds)?;
         // A snapshot may see each of the entries before it, so that a flush writes it and its delete.
-        self.totals = self.totals.plus(&self.since_range.as_deletes());
-        let bytes = |bound: Bound<&[u8]>| match bound {
-            Bound::Included(key) | Bound::Excluded(key) => key.len(),
-            Bound::Unbounded => 0,
-        };
-        let (from_bytes, to_bytes) = (bytes(bounds.0), bytes(bounds.1));
+        self.totals = self.totals.plus(&self.since_range().as_deletes());
         self.totals.add(0, None);
         self.since_range = Totals::default();
-        self.changes += 1;
-        self.user_bytes += (from_bytes + to_bytes) as u64;
+        self.user_bytes += bytes_of_bounds(bounds);
         self.range_deletes += 1;
         Ok(())
     }
 
     fn count(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
         self.totals.add(key_bytes, value_bytes);
-        self.since_range.add(key_bytes, value_bytes);
-        self.changes += 1;
+        if self.range_deletes > 0 {
+            self.since_range.add(key_bytes, value_bytes);
+        }
         self.user_bytes += (key_bytes + value_bytes.unwrap_or(0)) as u64;
     }
 
@@ -211,7 +205,8 @@ impl WriteBatch {
 
     /// Number of changes.
     pub fn len(&self) -> usize {
-        self.changes
+        // (A void entry comes before each delete of a range.)
+        self.payload.count() as usize - self.range_deletes as usize
     }
 
     /// Whether it is empty.
@@ -236,7 +231,7 @@ impl WriteBatch {
 
     /// The part of that which entries take that come after its last delete of a range.
     pub(crate) fn since_range(&self) -> &Totals {
-        &self.since_range
+        if self.range_deletes == 0 { &self.totals } else { &self.since_range }
     }
 
     /// How many ranges it deletes.

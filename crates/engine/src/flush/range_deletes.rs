@@ -71,9 +71,11 @@ impl Parts {
         let Some(ranges) = immutable.memtable.deleted_ranges() else { return Ok(Some(immutable)) };
         let (env, below) = (&*self.context.env, Below { store: self, cursor, ranges: &ranges });
         let bytes_max = Cell::new(self.context.options.memtable_bytes / MEMTABLE_PART);
-        if immutable.space.is_none() {
+        let file_bytes = self.space.file_bytes(&immutable.totals);
+        if immutable.space.is_none() && file_bytes > 0 {
             // A part has taken it. Where there is none, the flush looks for space.
-            immutable.space = self.set_aside_again(&immutable)?;
+            let (directory, generation) = (&self.context.directory, immutable.generation());
+            immutable.space = ReservedFile::set_aside(env, directory, generation, file_bytes)?;
         }
         loop {
             // The oldest range that has not come to deletes.
@@ -177,19 +179,6 @@ impl Parts {
             self.space.grant(immutable.generation(), &totals, TakenFrom::Reserve, immutable.space.as_deref())?;
         }
         Ok(gathered)
-    }
-
-    /// Disk space for what is left of a MemTable, as far as there is any.
-    fn set_aside_again(&self, immutable: &Immutable) -> Result<Option<Arc<ReservedFile>>> {
-        let space = ReservedFile::new(&*self.context.env, &self.context.directory, immutable.generation());
-        let raised = space.and_then(|space| match space.raise(self.space.file_bytes(&immutable.totals)) {
-            Err(error) if !error.may_be_tried_again() => Err(error),
-            _ => Ok(Some(Arc::new(space))),
-        });
-        match raised {
-            Err(error) if error.may_be_tried_again() => Ok(None),
-            raised => raised,
-        }
     }
 }
 

@@ -7,9 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use slmdb_env::{Env, Error, Result};
+use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Manifest, StoreState};
 use slmdb_pmem::{AnyMedium, Arena};
 use slmdb_structures::log::Log;
@@ -149,7 +148,7 @@ impl RecoveredLog {
         let (env, directory, options) = (&*self.options.env, &self.directory, &self.options);
         for Immutable { memtable, totals, space, .. } in &mut self.memtables {
             let space_bytes = table_bytes(options, totals);
-            *space = set_aside(env, directory, memtable.generation(), space_bytes)?;
+            *space = ReservedFile::set_aside(env, directory, memtable.generation(), space_bytes)?;
         }
         Ok(())
     }
@@ -179,7 +178,7 @@ impl RecoveredLog {
                 totals = totals.plus(&immutable.totals);
                 immutable.space.map_or(Ok(()), |space| space.discard(env))?;
             }
-            space = set_aside(env, &self.directory, generation, table_bytes(&self.options, &totals))?;
+            space = ReservedFile::set_aside(env, &self.directory, generation, table_bytes(&self.options, &totals))?;
         }
         self.active = Some(Filling::new(active, totals, space));
         Ok(())
@@ -243,18 +242,5 @@ impl RecoveredLog {
         let entries = env.list_directory(&self.directory)?.into_iter();
         let mut leftovers = entries.map(|entry| entry.name).filter(|name| is_leftover(name));
         leftovers.try_for_each(|name| env.remove_file(&self.directory.join(name)))
-    }
-}
-
-/// Sets disk space aside for the table file of a MemTable, or none if the disk has less: its flush then waits for it. `None` if
-/// not even an empty file can be made.
-fn set_aside(env: &dyn Env, directory: &Path, generation: u64, bytes: u64) -> Result<Option<Arc<ReservedFile>>> {
-    let space = ReservedFile::new(env, directory, generation).and_then(|space| match space.raise(bytes) {
-        Err(error) if !error.may_be_tried_again() => Err(error),
-        _ => Ok(Some(Arc::new(space))),
-    });
-    match space {
-        Err(error) if error.may_be_tried_again() => Ok(None),
-        other => other,
     }
 }

@@ -36,6 +36,24 @@ impl ReservedFile {
         })
     }
 
+    /// Sets disk space aside for the table file of a MemTable, or none if the disk has less: its flush then waits for it. `None` if not
+    /// even an empty file can be made.
+    pub fn set_aside(
+        env: &dyn Env,
+        directory: &Path,
+        generation: u64,
+        bytes: u64,
+    ) -> Result<Option<Arc<ReservedFile>>> {
+        let space = ReservedFile::new(env, directory, generation).and_then(|space| match space.raise(bytes) {
+            Err(error) if !error.may_be_tried_again() => Err(error),
+            _ => Ok(Some(Arc::new(space))),
+        });
+        match space {
+            Err(error) if error.may_be_tried_again() => Ok(None),
+            other => other,
+        }
+    }
+
     /// Its length in bytes.
     pub fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)

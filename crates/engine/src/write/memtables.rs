@@ -97,7 +97,7 @@ pub struct Filling {
     pub totals: Totals,
     /// What may be admitted to it: space for the flush of so much is set aside.
     pub allowance: Totals,
-    /// The part of `totals` since the last delete of a range.
+    /// The part of `totals` since the last delete of a range, if there was one.
     since_range: Totals,
     /// How many ranges it deletes, those too that are not in the MemTable yet.
     range_deletes: u64,
@@ -143,17 +143,22 @@ impl Filling {
     pub fn admit(&mut self, batch: &WriteBatch) {
         self.totals = self.with(batch);
         self.range_deletes += batch.range_deletes();
-        self.since_range = match batch.range_deletes() {
-            0 => self.since_range.plus(batch.totals()),
-            _ => *batch.since_range(),
-        };
+        if batch.range_deletes() > 0 {
+            self.since_range = *batch.since_range();
+        } else if self.range_deletes > 0 {
+            self.since_range = self.since_range.plus(batch.totals());
+        }
     }
 
     /// The totals with those of a batch. If it deletes ranges, a snapshot may see each entry that came since the last such delete, so
     /// that the flush writes both the entry and its delete.
     fn with(&self, batch: &WriteBatch) -> Totals {
         let totals = self.totals.plus(batch.totals());
-        if batch.range_deletes() == 0 { totals } else { totals.plus(&self.since_range.as_deletes()) }
+        if batch.range_deletes() == 0 {
+            return totals;
+        }
+        let since_range = if self.range_deletes == 0 { &self.totals } else { &self.since_range };
+        totals.plus(&since_range.as_deletes())
     }
 
     /// Whether it does for a request. REQUIRES: it is empty.

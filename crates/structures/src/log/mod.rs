@@ -29,7 +29,7 @@ mod verify;
 pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, arena_bytes_in_header};
 pub use log::{Log, Reservation, Written};
 pub(crate) use log_bytes::LogBytes;
-pub use range_delete::KeyBounds;
+pub use range_delete::{KeyBounds, bytes_of_bounds};
 pub use record::{
     ENTRY_HEADER_BYTES, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Payload, PayloadEntries,
     PayloadEntry, PayloadKind, RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES,

@@ -14,6 +14,15 @@ use std::ops::Bound;
 /// A range of keys, in the order of the store.
 pub type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
+/// The bytes of both bounds.
+pub fn bytes_of_bounds((from, to): KeyBounds<'_>) -> u64 {
+    let bytes = |bound: Bound<&[u8]>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key.len() as u64,
+        Bound::Unbounded => 0,
+    };
+    bytes(from) + bytes(to)
+}
+
 const FROM_EXCLUDED: u8 = 1;
 const TO_INCLUDED: u8 = 2;
 const NO_END: u8 = 4;

@@ -19,7 +19,7 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{ArcSwap, Mutex};
 
 use super::sort::merge_sort;
-use crate::log::KeyBounds;
+use crate::log::{KeyBounds, bytes_of_bounds};
 
 /// A range, and the number of its delete: it hides versions with smaller ones.
 #[derive(Debug, Clone)]
@@ -38,14 +38,6 @@ impl DeletedRange {
     /// Its bounds.
     pub fn bounds(&self) -> KeyBounds<'_> {
         (self.from.as_ref().map(|key| &**key), self.to.as_ref().map(|key| &**key))
-    }
-
-    fn key_bytes(&self) -> u64 {
-        let bytes = |bound: &Bound<Arc<[u8]>>| match bound {
-            Bound::Included(key) | Bound::Excluded(key) => key.len() as u64,
-            Bound::Unbounded => 0,
-        };
-        bytes(&self.from) + bytes(&self.to)
     }
 }
 
@@ -119,11 +111,6 @@ impl DeletedRanges {
         &self.all
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     /// The smallest number above this one of a range that has the key. A version with this number is hidden from there on.
     #[inline]
     pub fn next_over(&self, key: &[u8], sequence: u64) -> Option<u64> {
@@ -188,7 +175,7 @@ impl DeletedRanges {
 
     /// Bytes of DRAM that they take, about.
     fn memory_bytes(&self) -> u64 {
-        let keys: u64 = self.all.iter().map(DeletedRange::key_bytes).sum();
+        let keys: u64 = self.all.iter().map(|range| bytes_of_bounds(range.bounds())).sum();
         keys + (self.all.len() * size_of::<DeletedRange>() + self.cuts.len() * size_of::<Cut>()) as u64
     }
 }

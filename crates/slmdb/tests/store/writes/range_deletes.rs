@@ -364,7 +364,7 @@ fn a_copy_has_a_range_wholly_or_not_at_all() {
         batch.delete_range("k"..).unwrap();
         batch.put("z", "last").unwrap();
         let expected: Model = [("a", "first"), ("z", "last")].map(|(key, value)| (key.into(), value.into())).into();
-        let (mut copies, mut copies_of_deleted) = (0, 0);
+        let mut copies = 0;
         std::thread::scope(|scope| {
             let deleting = scope.spawn(|| {
                 db.write(&batch).unwrap();
@@ -378,10 +378,8 @@ fn a_copy_has_a_range_wholly_or_not_at_all() {
                 let context = format!("pool: {has_pool}, copy {copies}");
                 assert_same(&found, if is_deleted { &expected } else { &model }, &context);
                 copies += 1;
-                copies_of_deleted += u32::from(is_deleted);
             }
         });
-        assert!(copies >= copies_of_deleted);
         db.checkpoint("/copy").unwrap();
         assert_same(&contents(&tiny(&env).open("/copy").unwrap()).unwrap(), &expected, "the last copy");
     }
